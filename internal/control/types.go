@@ -1,0 +1,182 @@
+// Package control is the administrator's door to a running daemon: HTTP with
+// JSON bodies over a unix socket that only root and one group can open. It
+// carries orders and answers; what they mean is the daemon's business.
+package control
+
+import (
+	"context"
+	"time"
+)
+
+// DefaultSocket is where the daemon listens unless told otherwise.
+const DefaultSocket = "/run/stoplog/stoplog.sock"
+
+// Daemon is what the door opens on. Its methods may be called from several
+// goroutines. By names who asked, as the kernel told of the socket's peer.
+type Daemon interface {
+	Status(ctx context.Context) (Status, error)
+	List(ctx context.Context) ([]Block, error)
+	Explain(ctx context.Context, addr string) (Explanation, error)
+	History(ctx context.Context, q HistoryQuery) ([]AuditEntry, error)
+	Block(ctx context.Context, o Order) (Answer, error)
+	Unblock(ctx context.Context, o Order) (Answer, error)
+	Allow(ctx context.Context, o Order) (Answer, error)
+	Disallow(ctx context.Context, o Order) (Answer, error)
+	Allowed(ctx context.Context) ([]AllowEntry, error)
+	Flags(ctx context.Context) ([]FlagEntry, error)
+	SetFlag(ctx context.Context, o FlagOrder) (Answer, error)
+	ClearFlag(ctx context.Context, o FlagOrder) (Answer, error)
+	Reload(ctx context.Context) (Answer, error)
+}
+
+// Order is a change by hand of one address or prefix.
+type Order struct {
+	Target string        `json:"target"`
+	TTL    time.Duration `json:"ttl,omitempty"` // 0: the default of the order
+	Reason string        `json:"reason,omitempty"`
+	By     string        `json:"-"`
+}
+
+// FlagOrder raises or clears a named flag.
+type FlagOrder struct {
+	Name string        `json:"name"`
+	For  time.Duration `json:"for,omitempty"`
+	By   string        `json:"-"`
+}
+
+// Answer says what an order did, one sentence a line.
+type Answer struct {
+	Lines []string `json:"lines"`
+	// Problems are mistakes that made the order fail as a whole (a broken
+	// rules file on reload).
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Block is one live block: the shape of `list --json`.
+type Block struct {
+	Prefix   string    `json:"prefix"`
+	Rule     string    `json:"rule"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until"`
+	Count    int       `json:"count"`
+	Reason   string    `json:"reason"`
+	Backend  string    `json:"backend"`
+	By       string    `json:"by,omitempty"`
+	Action   string    `json:"action,omitempty"`
+	Strikes  int       `json:"strikes,omitempty"`
+	Evidence []string  `json:"evidence,omitempty"`
+	Partial  bool      `json:"partial,omitempty"`
+	Source   string    `json:"source,omitempty"`
+	Line     int64     `json:"line,omitempty"`
+}
+
+// AllowEntry is one entry of the allowlist, from wherever it comes.
+type AllowEntry struct {
+	Prefix string     `json:"prefix"`
+	Until  *time.Time `json:"until,omitempty"` // nil: for good
+	Origin string     `json:"origin"`          // "rules", "hand", "file …", "protected: …"
+	Reason string     `json:"reason,omitempty"`
+	By     string     `json:"by,omitempty"`
+}
+
+// FlagEntry is a raised flag.
+type FlagEntry struct {
+	Name  string    `json:"name"`
+	Until time.Time `json:"until"`
+	By    string    `json:"by,omitempty"`
+}
+
+// Status is the state of the whole on one screen.
+type Status struct {
+	Version    string         `json:"version"`
+	PID        int            `json:"pid"`
+	Started    time.Time      `json:"started"`
+	State      string         `json:"state"` // "ok", "degraded" or "recovering"
+	DryRun     bool           `json:"dry_run,omitempty"`
+	Trouble    []string       `json:"trouble,omitempty"` // why it is degraded, one sentence each
+	Notes      []string       `json:"notes,omitempty"`
+	Rules      string         `json:"rules"` // the file, or "built-in"
+	Rights     string         `json:"rights"`
+	Sources    []SourceStatus `json:"sources"`
+	RuleStats  []RuleStatus   `json:"rule_stats"`
+	Backends   []WallStatus   `json:"backends"`
+	Blocks     int            `json:"blocks"`
+	Lines      uint64         `json:"lines"`
+	Events     uint64         `json:"events"`
+	Unknown    uint64         `json:"unrecognised"`
+	Buckets    int            `json:"buckets"`
+	BucketCap  int            `json:"bucket_cap"`
+	Evicted    uint64         `json:"evicted"`
+	KnownGood  int            `json:"known_good"`
+	Flags      []FlagEntry    `json:"flags,omitempty"`
+	MemoryKiB  int64          `json:"memory_kib"`
+	SavedAt    *time.Time     `json:"saved_at,omitempty"`
+	ReloadedAt *time.Time     `json:"reloaded_at,omitempty"`
+}
+
+// SourceStatus is one origin of lines.
+type SourceStatus struct {
+	Name    string `json:"name"`
+	State   string `json:"state"` // "following", "waiting", "standby"
+	Why     string `json:"why,omitempty"`
+	Lines   uint64 `json:"lines"`
+	Events  uint64 `json:"events"`
+	Cut     uint64 `json:"cut,omitempty"`
+	LagByte int64  `json:"lag_bytes"`
+	SkewMs  int64  `json:"skew_ms,omitempty"` // stamp minus arrival when last far off
+}
+
+// RuleStatus is one rule's counters since the start.
+type RuleStatus struct {
+	Name     string `json:"name"`
+	Mode     string `json:"mode,omitempty"`
+	Matched  uint64 `json:"matched"`
+	Breaches uint64 `json:"breaches"`
+}
+
+// WallStatus is one backend.
+type WallStatus struct {
+	Name    string `json:"name"`
+	Why     string `json:"why,omitempty"` // why it was chosen
+	State   string `json:"state"`         // "ok" or what is wrong
+	Entries int    `json:"entries"`
+}
+
+// Explanation is all that is known of one address.
+type Explanation struct {
+	Addr      string       `json:"addr"`
+	Blocked   []Block      `json:"blocked,omitempty"`
+	Allowed   []AllowEntry `json:"allowed,omitempty"`
+	KnownGood []string     `json:"known_good,omitempty"` // "sshd alice, last 2026-…"
+	Levels    []Level      `json:"levels,omitempty"`
+	History   []AuditEntry `json:"history,omitempty"`
+	Advice    []string     `json:"advice,omitempty"`
+}
+
+// Level is how full one bucket is now.
+type Level struct {
+	Rule     string  `json:"rule"`
+	Key      string  `json:"key"`
+	Level    float64 `json:"level"`
+	Capacity int     `json:"capacity"`
+}
+
+// HistoryQuery selects audit entries, newest first.
+type HistoryQuery struct {
+	Target string    `json:"target,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	Limit  int       `json:"limit,omitempty"` // at most 10000; 0: 1000
+}
+
+// AuditEntry is one line of the audit trail.
+type AuditEntry struct {
+	Time     time.Time `json:"time"`
+	What     string    `json:"what"`
+	Prefix   string    `json:"prefix,omitempty"`
+	Rule     string    `json:"rule,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+	By       string    `json:"by,omitempty"`
+	TTL      string    `json:"ttl,omitempty"`
+	Count    int       `json:"count,omitempty"`
+	Evidence []string  `json:"evidence,omitempty"`
+}

@@ -1,0 +1,186 @@
+package rules
+
+import "time"
+
+// Rule is what to count, by what key, how much is too much, and what then.
+type Rule struct {
+	Name   string
+	About  string // what it is for, for people
+	Match  Match
+	Weight Weight
+	Key    Key
+	Prefix Lens // of its keys and blocks
+	Floor  Lens
+	Levels []Level // at least one
+	// Clears: a success empties what its own source and account poured.
+	Clears bool
+	// When changes the room of strangers while a flag is raised.
+	When    []When
+	Tiers   *Tiers
+	Ports   []Ports // what its blocks close; none: the configured ones
+	Observe bool    // tells, does not block
+	// Pattern is the rule's own pattern, nil when it has none. Its events have
+	// the rule's name as their service.
+	Pattern *Pattern
+	// Ready is the ready rule that brought it, empty when a file names it.
+	Ready string
+	File  string
+	Line  int
+}
+
+// Pattern is an expression on the message after the envelope, and the lines
+// that prove it.
+type Pattern struct {
+	Text         string
+	Programs     []string // syslog tags; none: any
+	Outcome      string
+	Kind         string
+	Matches      []string
+	Ignores      []string
+	Line, Column int
+	MatchesAt    []int // lines in the file of Matches
+	IgnoresAt    []int
+	Groups       []string // named groups
+}
+
+// LevelKind is how a level counts.
+type LevelKind uint8
+
+const (
+	// Trigger breaches at each match.
+	Trigger LevelKind = iota
+	// Bucket leaks: Capacity events fit, one drains in Leak.
+	Bucket
+	// Window is exact: breaches when more than Over events lie within Within.
+	Window
+	// Distinct breaches when more than Over different values lie within Within.
+	Distinct
+)
+
+func (k LevelKind) String() string {
+	return [...]string{"trigger", "bucket", "window", "distinct"}[k]
+}
+
+// Level is one way to count and its own answer.
+type Level struct {
+	Kind     LevelKind
+	Capacity int           // Bucket
+	Leak     time.Duration // Bucket: the time one event takes to drain
+	Over     int           // Window, Distinct: more than this many breach
+	Within   time.Duration // Window, Distinct
+	Of       Key           // Distinct: what is counted
+	// Escalation of its own; zero fields: the configured one.
+	TTL      time.Duration
+	Multiply float64
+	Max      time.Duration
+	Then     []Answer // at least one
+	Line     int
+}
+
+// KeyPart is one part of what is counted by.
+type KeyPart uint8
+
+const (
+	ByAll KeyPart = iota
+	ByPrefix
+	ByAddr
+	ByUser
+	ByService
+	ByPath
+	ByHost
+	ByMethod
+	ByAgent
+	ByField // a captured field, by Name
+	ByParam // a query parameter, by Name
+)
+
+// Part is a KeyPart with the name it needs.
+type Part struct {
+	By   KeyPart
+	Name string
+}
+
+// Key is what a rule counts by: one or more parts together. The zero Key
+// counts all together.
+type Key []Part
+
+// HasSource reports whether the key names the event's source, so that a block
+// has something to block.
+func (k Key) HasSource() bool {
+	for _, p := range k {
+		if p.By == ByPrefix || p.By == ByAddr {
+			return true
+		}
+	}
+	return false
+}
+
+// Has reports whether part is in the key.
+func (k Key) Has(part KeyPart) bool {
+	for _, p := range k {
+		if p.By == part {
+			return true
+		}
+	}
+	return false
+}
+
+// When is `when`: while Flag is raised, strangers have this capacity.
+type When struct {
+	Flag     string
+	Capacity int
+}
+
+// Tier is a room of its own for some values of a key.
+type Tier struct {
+	Capacity int
+	Leak     time.Duration
+}
+
+// Tiers give each value of By (a customer) its tier's room. Members is read
+// from File; who is not in it has the tier Default.
+type Tiers struct {
+	By      Part
+	File    string // absolute
+	Default string
+	Tiers   map[string]Tier
+	Members map[string]string
+}
+
+// Of returns the tier of a value of By.
+func (t *Tiers) Of(value string) Tier {
+	if name, ok := t.Members[value]; ok {
+		return t.Tiers[name]
+	}
+	return t.Tiers[t.Default]
+}
+
+// AnswerKind is one way to answer a breach.
+type AnswerKind uint8
+
+const (
+	Block AnswerKind = iota
+	BlockContributors
+	Observe
+	RaiseFlag
+	Lockdown
+	Tell // `notify`
+	Exec
+)
+
+func (k AnswerKind) String() string {
+	return [...]string{"block", "contributors", "observe", "flag", "lockdown", "notify", "exec"}[k]
+}
+
+// Answer is one element of `then`. Fields that its kind does not use are zero.
+type Answer struct {
+	Kind   AnswerKind
+	Action string        // Block: drop, reject, slow; "" = the configured one
+	Each   int           // BlockContributors: only who tried at least so often
+	Flag   string        // RaiseFlag
+	For    time.Duration // RaiseFlag, Lockdown
+	Ports  []Ports       // Block, Lockdown; none: all
+	Cut    bool          // Block
+	Target string        // Tell: a name of `notify`
+	Argv   []string      // Exec
+}

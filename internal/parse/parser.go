@@ -28,6 +28,7 @@ type Parser struct {
 	tag []byte // of the line being read, nil when it has none
 	pid []byte // its process id, nil when it has none
 	msg []byte // its message after the envelope
+	web web    // formats and memory of the web families
 }
 
 // New checks o and returns a parser for it.
@@ -35,7 +36,11 @@ func New(o Options) (*Parser, error) {
 	if o.Location == nil {
 		o.Location = time.UTC
 	}
-	return &Parser{opt: o}, nil
+	w, err := newWeb(&o)
+	if err != nil {
+		return nil, err
+	}
+	return &Parser{opt: o, web: w}, nil
 }
 
 // Parse reads one line, which arrived at now (Unix ns), and reports whether it
@@ -47,4 +52,4 @@ func (p *Parser) Parse(line *source.Line, now int64, ev *Event) bool {
 }
 
 // Reset forgets the memory that unescaped fields of earlier events live in.
-func (p *Parser) Reset() {}
+func (p *Parser) Reset() { p.web.reset() }

@@ -1,0 +1,57 @@
+# Two commands do everything: `make` builds, `make test` passes the tests
+# (as root it installs what they need with apt; elsewhere kernel tests skip).
+GO ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS = -s -w -X stoplog/cmd.Version=$(VERSION)
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+CORPUS ?=
+
+.PHONY: build test check unit race deps soak bench corpus efficacy fuzz clean install
+
+build: stoplog
+
+stoplog: FORCE
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o stoplog .
+
+FORCE:
+
+test: deps check unit race
+
+deps:
+	hack/test-deps
+
+check:
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'gofmt would change these'; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+# Packages run one after the other: kernel tests make namespaces, and the
+# machine may be small.
+unit: build
+	CGO_ENABLED=0 $(GO) test -p 2 ./...
+
+race:
+	$(GO) test -race -short -p 2 ./...
+
+# What takes longer than a test may: a thousand rotations, two hundred kills.
+soak: build
+	STOPLOG_SOAK=1 CGO_ENABLED=0 $(GO) test -p 1 -timeout 90m -v -run Soak ./...
+
+bench:
+	CGO_ENABLED=0 $(GO) test -p 1 -run '^$$' -bench . -benchmem ./...
+
+fuzz:
+	hack/fuzz 20s
+
+# The corpora are not part of this repository; CORPUS names their folder.
+corpus: build
+	@test -n '$(CORPUS)' || { echo 'usage: make corpus CORPUS=/path/to/corpus'; exit 2; }
+	hack/corpus ./stoplog '$(CORPUS)'
+
+# How many login attempts of real logs the default rules would have prevented.
+efficacy: build
+	@test -n '$(CORPUS)' || { echo 'usage: make efficacy CORPUS=/path/to/corpus'; exit 2; }
+	hack/efficacy ./stoplog '$(CORPUS)'
+
+clean:
+	rm -rf stoplog dist

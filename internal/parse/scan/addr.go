@@ -4,22 +4,44 @@
 // is given.
 package scan
 
-import "net/netip"
+import (
+	"bytes"
+	"net/netip"
+)
 
 // Addr reads tok as one address and nothing else: IPv4 in four decimal octets
 // without leading zeros, IPv6 (RFC 4291, section 2.2), either in brackets.
-// ::ffff:a.b.c.d is the IPv4 address. A zone ("%eth0") is refused.
+// ::ffff:a.b.c.d is the IPv4 address. A zone ("%eth0") is dropped, but a
+// link-local address, which means nothing without it, is refused.
 func Addr(tok []byte) (netip.Addr, bool) {
 	if n := len(tok); n > 2 && tok[0] == '[' && tok[n-1] == ']' {
 		tok = tok[1 : n-1]
 	}
-	if len(tok) < 2 || len(tok) > 45 {
+	if len(tok) < 2 || len(tok) > 64 {
 		return netip.Addr{}, false
 	}
 	if a, n := v4(tok); n == len(tok) {
 		return a, true
 	}
-	return v6(tok)
+	if i := bytes.IndexByte(tok, '%'); i > 0 {
+		return unzoned(tok[:i], tok[i+1:])
+	}
+	a, ok := v6(tok)
+	return a, ok && !a.IsLinkLocalUnicast()
+}
+
+func unzoned(host, zone []byte) (netip.Addr, bool) {
+	a, ok := v6(host)
+	return a, ok && a.Is6() && !a.IsLinkLocalUnicast() && len(zone) > 0 && zoneLen(zone) == len(zone)
+}
+
+// zoneLen counts the bytes at b's start that can be an interface's name.
+func zoneLen(b []byte) int {
+	n := 0
+	for n < len(b) && n < 16 && (nameByte(b[n]) || b[n] == '.') {
+		n++
+	}
+	return n
 }
 
 // AddrPort reads tok as an address, or as one with a port behind it in any of
@@ -72,13 +94,21 @@ func AddrPrefix(b []byte) (a netip.Addr, rest []byte, ok bool) {
 			break
 		}
 		if a, ok := v6(b[:n-cut]); ok {
-			if endsHere(b[n-cut:], false) {
-				return a, b[n-cut:], true
-			}
-			break
+			return v6End(a, b[n-cut:])
 		}
 	}
 	return netip.Addr{}, nil, false
+}
+
+func v6End(a netip.Addr, rest []byte) (netip.Addr, []byte, bool) {
+	if len(rest) > 1 && rest[0] == '%' && a.Is6() {
+		z := zoneLen(rest[1:])
+		rest = rest[1+z:]
+		if z == 0 {
+			return netip.Addr{}, nil, false
+		}
+	}
+	return a, rest, endsHere(rest, false) && !a.IsLinkLocalUnicast()
 }
 
 func bracketed(b []byte) (netip.Addr, []byte, bool) {
@@ -116,8 +146,7 @@ func portEnds(b []byte) bool {
 	for n < len(b) && digit(b[n]) {
 		n++
 	}
-	return port(b[:n]) && (n == len(b) || !nameByte(b[n]) && b[n] != '.' && b[n] != ':' ||
-		n+1 < len(b) && !nameByte(b[n]) && !nameByte(b[n+1]))
+	return port(b[:n]) && (n == len(b) || endsHere(b[n:], false))
 }
 
 func port(b []byte) bool {

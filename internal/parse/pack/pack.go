@@ -1,0 +1,118 @@
+// Package pack is the language in which the long tail of services, and users
+// in their rules, tell how a log line names a client: patterns in YAML, each
+// with its samples beside it. A first look for fixed text decides which
+// patterns are worth trying, so that a hundred of them cost next to nothing on
+// a line of another service. The address is found first and the pattern then
+// asked whether it may stand there: a line in which two different addresses
+// could stand there matches nothing.
+package pack
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Outcome and Kind are numbered as in package parse.
+const (
+	Other uint8 = iota
+	Failure
+	Success
+)
+
+const (
+	Plain uint8 = iota
+	Probe
+	UnknownUser
+	Limited
+	Forbidden
+)
+
+var outcomes = map[string]uint8{"other": Other, "failure": Failure, "success": Success}
+
+var kinds = map[string]uint8{"probe": Probe, "unknown_user": UnknownUser, "limited": Limited, "forbidden": Forbidden}
+
+// Field is one more named group of a pattern.
+type Field struct {
+	Name  string
+	Value []byte
+}
+
+// Match is what a pattern read in a line. Its byte slices alias the line or
+// memory of this Match that lives until it is used again; copy them to keep
+// them. A Match is used by one goroutine.
+type Match struct {
+	// Ref (Unix ns) and Loc are set by the caller, for stamps that lack a year
+	// or a zone. A nil Loc is UTC.
+	Ref int64
+	Loc *time.Location
+
+	Service string     // the pack's name
+	Name    string     // the pattern's own name, often empty
+	Outcome uint8      // Other, Failure, Success
+	Kind    uint8      // Plain, Probe, UnknownUser, Limited, Forbidden
+	Class   uint8      // which way of telling of one attempt this is, when Conn is set
+	Addr    netip.Addr // invalid when the pattern has no address
+	Time    int64      // Unix ns by the line's own stamp; 0: it has none
+	User    []byte
+	Conn    []byte // what identifies the connection or session, nil when untold
+	Fields  []Field
+
+	buf []byte // unescaped and marked copies of texts
+}
+
+// begin makes m ready for another line; it keeps memory and inputs.
+func (m *Match) begin() {
+	m.buf = m.buf[:0]
+	m.clear()
+}
+
+// clear undoes what a pattern that failed left. What was unescaped stays.
+func (m *Match) clear() {
+	*m = Match{Ref: m.Ref, Loc: m.Loc, Fields: m.Fields[:0], buf: m.buf}
+}
+
+// Pack is the patterns of one service. It is immutable but for the lazy
+// reading of built-in ones, and safe for concurrent use.
+type Pack struct {
+	name     string
+	origin   string
+	programs []string
+	logs     []string
+	anyTag   bool
+	patterns []*pattern
+	samples  []sample
+	ignores  []string
+	hostile  []sample
+
+	once sync.Once
+	data func() *Pack // reads a built-in pack's file at first need
+}
+
+// sample is a line with what must be read in it.
+type sample struct {
+	Line, IP, User, Outcome, Kind, Tag string
+}
+
+// Name is the service that events of the pack carry.
+func (p *Pack) Name() string { return p.name }
+
+// Logs are the files the service usually writes, globs allowed.
+func (p *Pack) Logs() []string { return p.logs }
+
+// Programs are the syslog tags the service writes under, beside its name.
+func (p *Pack) Programs() []string { return p.programs }
+
+// pattern returns the i-th pattern, reading the pack's file if that was put
+// off. It is nil when a built-in file has fewer, which its test rules out.
+func (p *Pack) pattern(i int) *pattern {
+	p.once.Do(func() {
+		if p.data != nil {
+			p.patterns = p.data().patterns
+		}
+	})
+	if i >= len(p.patterns) {
+		return nil
+	}
+	return p.patterns[i]
+}

@@ -1,0 +1,245 @@
+package pack
+
+import "slices"
+
+// Set is packs that are looked at together. It is immutable and safe for
+// concurrent use.
+type Set struct {
+	packs     []*Pack
+	refs      []ref
+	find      *finder
+	owner     []int16 // of each literal: its ref
+	always    []int16 // refs without a literal, tried on every line
+	byProgram map[string][]int16
+	anyTag    []int16 // packs for every tag
+}
+
+// ref is one pattern of one pack.
+type ref struct{ pack, pattern int16 }
+
+// entry is what a set needs to know of a pack before the pack is read.
+type entry struct {
+	pack     *Pack
+	literals [][]string // of each pattern
+}
+
+// NewSet puts packs together. Patterns of earlier packs win over later ones
+// that read the same address.
+func NewSet(packs ...*Pack) *Set {
+	es := make([]entry, len(packs))
+	for i, p := range packs {
+		es[i].pack = p
+		for _, pt := range p.patterns {
+			es[i].literals = append(es[i].literals, pt.literals)
+		}
+	}
+	return newSet(es)
+}
+
+func newSet(es []entry) *Set {
+	s := &Set{byProgram: map[string][]int16{}}
+	var lits []string
+	for i, e := range es {
+		s.packs = append(s.packs, e.pack)
+		s.addTags(int16(i), e.pack)
+		for j, ls := range e.literals {
+			r := int16(len(s.refs))
+			s.refs = append(s.refs, ref{int16(i), int16(j)})
+			if len(ls) == 0 {
+				s.always = append(s.always, r)
+			}
+			for _, l := range ls {
+				lits, s.owner = append(lits, l), append(s.owner, r)
+			}
+		}
+	}
+	if len(lits) > 0 {
+		s.find = newFinder(lits)
+	}
+	return s
+}
+
+func (s *Set) addTags(i int16, p *Pack) {
+	if p.anyTag {
+		s.anyTag = append(s.anyTag, i)
+		return
+	}
+	for _, t := range append([]string{p.name}, p.programs...) {
+		if !slices.Contains(s.byProgram[t], i) {
+			s.byProgram[t] = append(s.byProgram[t], i)
+		}
+	}
+}
+
+// Pack returns the pack of that service or program, nil when there is none.
+func (s *Set) Pack(service string) *Pack {
+	for _, p := range s.packs {
+		if p.name == service {
+			return p
+		}
+	}
+	if is := s.byProgram[service]; len(is) > 0 {
+		return s.packs[is[0]]
+	}
+	return nil
+}
+
+// Services are the names of the packs in order.
+func (s *Set) Services() []string {
+	names := make([]string, len(s.packs))
+	for i, p := range s.packs {
+		names[i] = p.name
+	}
+	return names
+}
+
+// runtimes are tags that say in what a program is written, not which it is:
+// the journal names a service's own output after its process.
+var runtimes = map[string]bool{
+	"node": true, "npm": true, "java": true, "python": true, "python3": true, "gunicorn": true, "uwsgi": true,
+	"dotnet": true, "mono": true, "ruby": true, "puma": true, "php": true, "php-fpm": true, "perl": true,
+	"docker": true, "dockerd": true, "podman": true, "conmon": true, "containerd": true, "beam.smp": true,
+	"sh": true, "bash": true, "run.sh": true, "start.sh": true,
+}
+
+// wanted picks the packs that may read a line. all is every pack.
+type wanted struct {
+	all    bool
+	a, b   []int16
+}
+
+func (w *wanted) has(i int16) bool {
+	return w.all || slices.Contains(w.a, i) || slices.Contains(w.b, i)
+}
+
+// MatchTagged reads a message that a program sent to syslog or the journal
+// under tag. Only packs that know the tag are asked: by their name or one of
+// their programs, whole or as a word of it ("docker-gitea-1"); every pack for
+// the tag of a mere runtime ("java").
+func (s *Set) MatchTagged(tag, msg []byte, m *Match) bool {
+	w := wanted{a: s.forTag(tag), b: s.anyTag}
+	if w.a == nil && runtimes[string(tag)] {
+		w.all = true
+	}
+	if !w.all && w.a == nil && w.b == nil {
+		return false
+	}
+	return s.match(msg, m, &w)
+}
+
+// forTag returns the packs that know tag or a word of it.
+func (s *Set) forTag(tag []byte) []int16 {
+	if p := s.byProgram[string(tag)]; p != nil {
+		return p
+	}
+	for start := 0; start < len(tag); {
+		end := start
+		for end < len(tag) && alnum(tag[end]) {
+			end++
+		}
+		if p := s.byProgram[string(tag[start:end])]; p != nil {
+			return p
+		}
+		start = end + 1
+	}
+	return nil
+}
+
+// MatchBare reads a line of a service's own log file.
+func (s *Set) MatchBare(line []byte, m *Match) bool {
+	return s.match(line, m, &wanted{all: true})
+}
+
+// MatchService reads a line, tagged or bare, of a service that the user named;
+// false when no pack has that name or program.
+func (s *Set) MatchService(service string, msg []byte, m *Match) bool {
+	is := s.byProgram[service]
+	return is != nil && s.match(msg, m, &wanted{a: is})
+}
+
+// Each calls f for every pattern that reads msg, in the set's order. The Match
+// that f gets is overwritten by the next. Ref and Loc are taken from m, which
+// also lends its memory.
+func (s *Set) Each(tag, msg []byte, m *Match, f func(*Match)) {
+	w := wanted{a: s.forTag(tag), b: s.anyTag, all: len(tag) == 0 || runtimes[string(tag)]}
+	c := s.candidates(msg, &w)
+	if c == (bitmap{}) {
+		return
+	}
+	m.begin()
+	v := newView(msg, m)
+	for r := range s.refs {
+		if c.has(r) && s.try(r, v, m) {
+			f(m)
+		}
+	}
+}
+
+// bitmap marks up to 1024 patterns.
+type bitmap [16]uint64
+
+const maxPatterns = len(bitmap{}) * 64
+
+func (b *bitmap) set(i int)      { b[i>>6] |= 1 << (i & 63) }
+func (b *bitmap) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
+
+// candidates are the patterns of the wanted packs whose fixed text occurs.
+func (s *Set) candidates(line []byte, w *wanted) (c bitmap) {
+	for _, r := range s.always {
+		if w.has(s.refs[r].pack) {
+			c.set(int(r))
+		}
+	}
+	if s.find == nil {
+		return c
+	}
+	it := s.find.search(line)
+	for lit := it.next(); lit >= 0; lit = it.next() {
+		if r := s.owner[lit]; w.has(s.refs[r].pack) {
+			c.set(int(r))
+		}
+	}
+	return c
+}
+
+// match reads line by the candidates of the wanted packs. Two that read
+// different addresses are no reading.
+func (s *Set) match(line []byte, m *Match, w *wanted) bool {
+	c := s.candidates(line, w)
+	if c == (bitmap{}) {
+		return false
+	}
+	m.begin()
+	v := newView(line, m)
+	found := false
+	for r := range s.refs {
+		if !c.has(r) {
+			continue
+		}
+		if !found {
+			found = s.try(r, v, m)
+			continue
+		}
+		other := Match{Ref: m.Ref, Loc: m.Loc}
+		if s.try(r, v, &other) && other.Addr != m.Addr {
+			return false
+		}
+	}
+	return found
+}
+
+// try reads v by one pattern.
+func (s *Set) try(r int, v *view, m *Match) bool {
+	m.clear()
+	pk := s.packs[s.refs[r].pack]
+	p := pk.pattern(int(s.refs[r].pattern))
+	if p == nil || !v.match(p, m) {
+		return false
+	}
+	m.Service, m.Name = pk.name, p.name
+	m.Outcome, m.Kind, m.Class = p.outcome, p.kind, p.class
+	if m.Time == 0 {
+		m.Time = v.time
+	}
+	return true
+}

@@ -1,0 +1,104 @@
+package pack
+
+import (
+	"bytes"
+	"time"
+
+	"stoplog/internal/parse/scan"
+)
+
+// view is a line made ready to be read by patterns. It is made at the first
+// fixed text that the line has in common with one.
+type view struct {
+	plain []byte // without colours, container prefix and blanks at its end
+	rest  []byte // plain after the stamp it begins with; nil when it has none
+	time  int64  // of that stamp, 0 when there is none
+
+	sought bool // whether fields were looked for
+	fields []fieldValue
+}
+
+func (m *Match) loc() *time.Location {
+	if m.Loc == nil {
+		return time.UTC
+	}
+	return m.Loc
+}
+
+// newView prepares line; m's memory holds what must be copied.
+func newView(line []byte, m *Match) *view {
+	v := &view{plain: bytes.TrimRight(container(m.uncolour(line)), " \t\r\n")}
+	if bytes.IndexByte(v.plain, mark) >= 0 {
+		v.plain = nil // the mark must stay ours
+	}
+	if ns, rest, ok := scan.Stamp(v.plain, m.Ref, m.loc()); ok {
+		v.time, v.rest = ns, bytes.TrimLeft(rest, " \t]:,-|")
+	}
+	return v
+}
+
+// match reports whether the pattern reads the line, at first behind its stamp.
+func (v *view) match(p *pattern, m *Match) bool {
+	if p.text == nil {
+		return v.matchFields(p, m)
+	}
+	if v.rest != nil && p.text.match(v.rest, m) {
+		return true
+	}
+	m.clear()
+	return v.plain != nil && p.text.match(v.plain, m)
+}
+
+// uncolour drops terminal colours, as they are or as rsyslog escapes them.
+func (m *Match) uncolour(line []byte) []byte {
+	if bytes.IndexByte(line, 0x1b) < 0 && !bytes.Contains(line, []byte("#033[")) {
+		return line
+	}
+	n := len(m.buf)
+	for len(line) > 0 {
+		if k := colour(line); k > 0 {
+			line = line[k:]
+			continue
+		}
+		m.buf, line = append(m.buf, line[0]), line[1:]
+	}
+	return m.buf[n:len(m.buf):len(m.buf)]
+}
+
+// colour returns the length of the colour sequence at b's start (ECMA-48, SGR).
+func colour(b []byte) int {
+	i := 0
+	switch {
+	case bytes.HasPrefix(b, []byte("\x1b[")):
+		i = 2
+	case bytes.HasPrefix(b, []byte("#033[")):
+		i = 5
+	default:
+		return 0
+	}
+	for ; i < len(b); i++ {
+		if b[i] == 'm' {
+			return i + 1
+		}
+		if b[i]-'0' > 9 && b[i] != ';' {
+			break
+		}
+	}
+	return 0
+}
+
+// container drops the "name  | " that docker compose writes before each line.
+func container(line []byte) []byte {
+	i := 0
+	for i < len(line) && i < 64 && (alnum(line[i]) || bytes.IndexByte([]byte("-_."), line[i]) >= 0) {
+		i++
+	}
+	name := i
+	for i < len(line) && line[i] == ' ' {
+		i++
+	}
+	if name == 0 || i == name || i+1 >= len(line) || line[i] != '|' || line[i+1] != ' ' {
+		return line
+	}
+	return line[i+2:]
+}

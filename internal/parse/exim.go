@@ -1,0 +1,178 @@
+package parse
+
+import (
+	"bytes"
+	"net/netip"
+
+	"stoplog/internal/parse/scan"
+)
+
+// exim reads Exim's main and reject logs and their syslog form: src/smtp_in.c,
+// src/acl.c, src/host.c, src/receive.c of Exim 4. The peer stands as
+// "name (helo) [address]:port I=[ours]:port"; helo, the commands that are
+// quoted, and the addresses of mails are the client's text.
+func exim(p *Parser, msg []byte, ev *Event) bool {
+	if _, rest, ok := scan.Stamp(msg, p.ref(), p.loc()); ok {
+		msg = eximStampTail(rest) // syslog with syslog_timestamp
+	}
+	msg = trimTimes(eximPrefix(msg))
+	if m, ok := scan.After(msg, "H="); ok {
+		return eximHostLine(m, ev)
+	}
+	if m, ok := scan.After(msg, "<= "); ok {
+		return eximArrival(m, ev)
+	}
+	if eximAuth(msg, ev) || eximCommand(msg, ev) {
+		return true
+	}
+	for i := range eximForms {
+		f := &eximForms[i]
+		if m, ok := scan.After(msg, f.text); ok {
+			return eximForm(m, f.unique, f.outcome, f.kind, ev)
+		}
+	}
+	return false
+}
+
+// eximStampTail drops the zone behind a stamp (log_timezone) and the space.
+func eximStampTail(b []byte) []byte { return scan.TrimLeft(b) }
+
+// eximPrefix drops "[pid]" and a message id.
+func eximPrefix(b []byte) []byte {
+	if m, ok := scan.After(b, "["); ok {
+		if _, rest, ok := scan.Uint(m); ok {
+			if rest, ok = scan.After(rest, "] "); ok {
+				b = rest
+			}
+		}
+	}
+	if w, rest := scan.Word(b); eximID(w) {
+		b = rest
+	}
+	return b
+}
+
+// eximID reports whether w is a message id: 6-6-2 or, since 4.97, 6-11-4
+// letters and digits.
+func eximID(w []byte) bool {
+	if len(w) != 16 && len(w) != 23 || w[6] != '-' || w[len(w)-3] != '-' && w[len(w)-5] != '-' {
+		return false
+	}
+	for _, c := range w {
+		if c-'0' > 9 && (c|0x20)-'a' > 25 && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// eximPeer reads the peer at b's start. The name behind HELO stands in
+// parentheses; one with other characters than names and literals have (which
+// helo_accept_junk_hosts lets in) could hold a peer of its own, so then there
+// may be one address only in all of b.
+func eximPeer(b []byte) (a netip.Addr, rest []byte, ok bool) {
+	_, rest = hostName(b)
+	rest, _ = scan.After(rest, " ")
+	if m, ok := scan.After(rest, "("); ok {
+		i := 0
+		for i < len(m) && (hostByte(m[i]) || m[i] == '[' || m[i] == ']' || m[i] == ':') {
+			i++
+		}
+		rest, ok = scan.After(m[i:], ") ")
+		if !ok {
+			return eximUnique(b)
+		}
+	}
+	if a, rest, ok = boxed(rest); ok {
+		return a, skipPort(rest), true
+	}
+	return eximUnique(b)
+}
+
+// eximUnique finds the one "[address]" of b that is not our own ("I=[…]").
+// When b names two, nobody is meant.
+func eximUnique(b []byte) (a netip.Addr, rest []byte, ok bool) {
+	for off := 0; off < len(b); off++ {
+		i := bytes.IndexByte(b[off:], '[')
+		if i < 0 {
+			break
+		}
+		off += i
+		found, tail, good := boxed(b[off:])
+		if !good || off > 1 && b[off-1] == '=' && b[off-2] == 'I' {
+			continue
+		}
+		if ok && found != a {
+			return a, nil, false
+		}
+		a, rest, ok = found, skipPort(tail), true
+	}
+	return a, rest, ok
+}
+
+// eximAuth reads "login authenticator failed for PEER: 535 Incorrect
+// authentication data (set_id=user)". The first word is the administrator's.
+func eximAuth(msg []byte, ev *Event) bool {
+	m, ok := scan.After(msg, "authenticator failed for ")
+	if !ok {
+		var name []byte
+		name, m = scan.Word(msg)
+		if m, ok = scan.After(m, "authenticator failed for "); !ok || len(name) > 64 {
+			return false
+		}
+	}
+	a, rest, ok := eximPeer(m)
+	if !ok {
+		return false
+	}
+	_, why, ok := scan.Cut(rest, ": ")
+	if !ok {
+		return false
+	}
+	tell(ev, "exim", Other, Plain, a)
+	if _, ok := scan.After(why, "535 "); ok {
+		ev.Outcome = Failure
+	}
+	if _, user, ok := scan.Cut(why, " (set_id="); ok {
+		ev.User, _ = scan.Before(user, ")")
+	}
+	return true
+}
+
+// eximCommand reads "SMTP protocol error in "AUTH LOGIN" H=PEER why". The
+// quoted command and, in one of the reasons, the word before it are the
+// client's, so the peer is read from the end.
+func eximCommand(msg []byte, ev *Event) bool {
+	m, ok := scan.After(msg, `SMTP protocol error in "`)
+	if !ok {
+		return false
+	}
+	kind := Forbidden
+	head, ok := scan.Before(m, " AUTH command used when not advertised")
+	if !ok {
+		if head, ok = scan.Before(m, " authentication mechanism not supported"); ok {
+			head, _ = scan.LastWord(head)
+		} else if head, ok = scan.Before(m, " STARTTLS command used when not advertised"); !ok {
+			a, _, ok := eximUnique(m)
+			return ok && tell(ev, "exim", Failure, kind, a)
+		}
+	}
+	a, ok := eximPeerAtEnd(head)
+	return ok && tell(ev, "exim", Failure, kind, a)
+}
+
+// eximPeerAtEnd reads the address of the peer that b ends with.
+func eximPeerAtEnd(b []byte) (a netip.Addr, ok bool) {
+	for range 4 {
+		head, w := scan.LastWord(b)
+		switch {
+		case len(w) > 3 && (string(w[:2]) == "I=" || string(w[:3]) == "Ci=" || string(w[:2]) == "U="):
+			b = head
+		default:
+			w, _ = scan.After(w, "H=")
+			a, rest, ok := boxed(w)
+			return a, ok && len(skipPort(rest)) == 0
+		}
+	}
+	return a, false
+}

@@ -1,0 +1,103 @@
+package parse
+
+import (
+	"bytes"
+
+	"stoplog/internal/parse/scan"
+)
+
+// mysql reads the error log of MySQL and MariaDB behind its stamp, and the
+// connects of the general log: sql/sql_acl.cc, sql/log.cc, messages.
+//
+//	344 [Note] [MY-010926] [Server] Access denied for user 'u'@'a' (using password: YES)
+//
+// The user may hold anything, quotes too, so the host is the last one, in
+// front of the fixed end of the line.
+func mysql(p *Parser, msg []byte, ev *Event) bool {
+	if _, rest, ok := scan.Stamp(msg, p.ref(), p.loc()); ok {
+		msg = rest
+	}
+	m, ok := mysqlPrefix(msg)
+	if !ok {
+		return false
+	}
+	m = trimTimes(m)
+	if rest, ok := scan.After(m, "Access denied for user '"); ok {
+		return mysqlDenied(rest, ev)
+	}
+	if rest, ok := scan.After(m, "Aborted connection "); ok {
+		return mysqlAborted(rest, ev)
+	}
+	if rest, ok := scan.After(m, "Host '"); ok {
+		addr, why, ok := scan.Cut(rest, "' ")
+		a, ok2 := scan.Addr(addr)
+		if !ok || !ok2 || !hasAny(why, "is not allowed to connect to", "is blocked because of many connection errors") {
+			return false
+		}
+		return tell(ev, "mysql", Failure, Forbidden, a)
+	}
+	if rest, ok := scan.After(m, "IP address '"); ok {
+		addr, _, _ := scan.Cut(rest, "'")
+		a, ok := scan.Addr(addr)
+		return ok && tell(ev, "mysql", Other, Plain, a)
+	}
+	return false
+}
+
+// mysqlPrefix drops the thread's number and the level: "  14 Connect\t",
+// "6 [Note] ", "[Warning] [MY-010926] [Server] ", or nothing.
+func mysqlPrefix(m []byte) ([]byte, bool) {
+	m = scan.TrimLeft(m)
+	if _, rest, ok := scan.Uint(m); ok {
+		m = scan.TrimLeft(rest)
+	}
+	if rest, ok := scan.After(m, "Connect"); ok {
+		return scan.TrimLeft(rest), len(rest) > 0 && (rest[0] == ' ' || rest[0] == '\t')
+	}
+	for range 3 {
+		rest, ok := scan.After(m, "[")
+		if !ok {
+			break
+		}
+		word, rest, ok := scan.Cut(rest, "] ")
+		if !ok || len(word) > 16 || bytes.IndexByte(word, ' ') >= 0 {
+			return nil, false
+		}
+		m = rest
+	}
+	return m, true
+}
+
+// mysqlDenied reads "u'@'a' (using password: YES)".
+func mysqlDenied(m []byte, ev *Event) bool {
+	head, ok := scan.Before(m, "' (using password: YES)")
+	if !ok {
+		head, ok = scan.Before(m, "' (using password: NO)")
+	}
+	if !ok {
+		return false
+	}
+	user, host, ok := scan.Last(head, "'@'")
+	a, ok2 := scan.Addr(host)
+	if !ok || !ok2 {
+		return false
+	}
+	ev.User = user
+	return tell(ev, "mysql", Failure, Plain, a)
+}
+
+// mysqlAborted reads "5 to db: 'd' user: 'u' host: 'a' (why)", where database
+// and user are the client's.
+func mysqlAborted(m []byte, ev *Event) bool {
+	_, rest, ok := scan.Last(m, "' host: '")
+	addr, why, ok2 := scan.Cut(rest, "' (")
+	a, ok3 := scan.Addr(addr)
+	if !ok || !ok2 || !ok3 {
+		return false
+	}
+	tell(ev, "mysql", Other, Plain, a)
+	if scan.Has(why, "without authentication") || scan.Has(m, "user: 'unauthenticated'") {
+		ev.Kind = Probe
+	}
+	return true
+}

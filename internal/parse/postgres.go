@@ -1,0 +1,161 @@
+package parse
+
+import (
+	"bytes"
+	"net/netip"
+
+	"stoplog/internal/parse/scan"
+)
+
+// Ways in which PostgreSQL tells of one attempt; the first teaches the
+// address only.
+const (
+	postgresConnect = 1 + iota
+	postgresFatal
+)
+
+// postgres reads PostgreSQL's log (elog.c, auth.c, postmaster.c): what
+// log_line_prefix says, then "FATAL:  password authentication failed for user
+// "u"". The address is of the message itself, of a prefix that names it before
+// the user ("%h %m [%p] %u@%d "), or of the line "connection received" of the
+// same process (log_connections). User and database are the client's.
+func postgres(p *Parser, line []byte, ev *Event) bool {
+	prefix, m, ok := scan.Cut(line, "FATAL:  ")
+	if !ok {
+		return postgresLog(p, line, ev)
+	}
+	if scan.Has(m, "FATAL:  ") {
+		return false // a user's name says it too: which one is PostgreSQL's?
+	}
+	m = scan.Trim(m)
+	kind, user, ok := postgresFailure(m)
+	if !ok {
+		return false
+	}
+	a, ok := postgresHost(m)
+	if !ok {
+		a, ok = postgresPrefixHost(prefix, user)
+	}
+	tell(ev, "postgres", Failure, kind, a)
+	ev.User = user
+	postgresJoin(p, prefix, postgresFatal, ev)
+	return ok || ev.Conn != 0
+}
+
+const postgresAuth = ` authentication failed for user "`
+
+// postgresFailure reads the message of a refused login, and its user.
+func postgresFailure(m []byte) (Kind, []byte, bool) {
+	if i := scan.Index(m[:min(len(m), 64)], postgresAuth); i >= 0 {
+		user, _ := scan.Before(m[i+len(postgresAuth):], `"`)
+		return Plain, user, true
+	}
+	if role, ok := scan.After(m, `role "`); ok {
+		user, ok := scan.Before(role, `" does not exist`)
+		if !ok {
+			user, ok = scan.Before(role, `" is not permitted to log in`)
+		}
+		return UnknownUser, user, ok
+	}
+	for _, text := range [...]string{"no pg_hba.conf entry for ", "pg_hba.conf rejects ", "too many connections for role "} {
+		if rest, ok := scan.After(m, text); ok {
+			_, user, _ := scan.Cut(rest, `, user "`)
+			user, _, _ = scan.Cut(user, `", `)
+			return Forbidden, user, true
+		}
+	}
+	return Plain, nil, false
+}
+
+// postgresHost reads the address of "no pg_hba.conf entry for host "a", user
+// …", which stands before what the client chose.
+func postgresHost(m []byte) (netip.Addr, bool) {
+	head, rest, ok := scan.Cut(m, `host "`)
+	if !ok || !scan.Has(head, "pg_hba.conf") || bytes.IndexByte(head, '"') >= 0 {
+		return netip.Addr{}, false
+	}
+	addr, _, _ := scan.Cut(rest, `"`)
+	return scan.Addr(addr)
+}
+
+// postgresPrefixHost finds the one address that the prefix names before the
+// user. One behind it could be part of the user's or database's name.
+func postgresPrefixHost(prefix, user []byte) (a netip.Addr, ok bool) {
+	if len(user) > 0 {
+		if i := bytes.Index(prefix, user); i >= 0 {
+			prefix = prefix[:i]
+		} else if i := bytes.IndexByte(prefix, '@'); i >= 0 {
+			return a, false // cut short, or quoted
+		}
+	} else if bytes.IndexByte(prefix, '@') >= 0 {
+		return a, false
+	}
+	for len(prefix) > 0 {
+		w, rest := upTo(prefix, " ,;|()[]=")
+		prefix = rest
+		if len(w) == 0 {
+			prefix = rest[1:]
+			continue
+		}
+		found, good := scan.AddrPort(w)
+		if !good {
+			continue
+		}
+		if ok && found != a {
+			return a, false
+		}
+		a, ok = found, true
+	}
+	return a, ok
+}
+
+// postgresLog reads "LOG:  connection received: host=a port=n" and
+// "connection authorized: user=u database=d".
+func postgresLog(p *Parser, line []byte, ev *Event) bool {
+	prefix, m, ok := scan.Cut(line, "LOG:  connection ")
+	if !ok || scan.Has(m, "LOG:  ") {
+		return false
+	}
+	if rest, ok := scan.After(m, "received: host="); ok {
+		host, rest := scan.Word(rest)
+		a, ok := scan.Addr(host)
+		if _, ok2 := scan.After(rest, "port="); !ok || !ok2 {
+			return false
+		}
+		tell(ev, "postgres", Other, Plain, a)
+		postgresJoin(p, prefix, postgresConnect, ev)
+		return true
+	}
+	if rest, ok := scan.After(m, "authorized: user="); ok {
+		user, _, _ := scan.Cut(rest, " database=")
+		a, ok := postgresPrefixHost(prefix, user)
+		tell(ev, "postgres", Success, Plain, a)
+		ev.User = user
+		postgresJoin(p, prefix, postgresConnect, ev)
+		return ok || ev.Conn != 0
+	}
+	return false
+}
+
+// postgresJoin sets the connection by the process, which serves one: "[123]"
+// of the prefix (%p), or of the envelope.
+func postgresJoin(p *Parser, prefix []byte, class uint8, ev *Event) {
+	pid := p.pid
+	if _, rest, ok := scan.Cut(prefix, "["); ok {
+		if n, rest, _ := cutDigits(rest); len(n) > 0 && len(rest) > 0 && (rest[0] == ']' || rest[0] == '-') {
+			pid = n
+		}
+	}
+	if len(pid) > 0 {
+		ev.Conn, ev.Class = connID("postgres", pid), class
+	}
+}
+
+// cutDigits splits the digits off b's start.
+func cutDigits(b []byte) (digits, rest []byte, ok bool) {
+	i := 0
+	for i < len(b) && b[i]-'0' <= 9 {
+		i++
+	}
+	return b[:i], b[i:], i > 0
+}

@@ -7,12 +7,12 @@ import (
 
 const slotBytes = int(unsafe.Sizeof(slot{}))
 
-// A table grows when it is fuller than 27/32 and then is 23/32 full, so that a
-// bucket takes 38 to 45 bytes.
+// A table grows when it is fuller than 52/64 and then is 45/64 full, so that a
+// bucket takes 39 to 46 bytes.
 const (
-	fullest  = 27
-	emptiest = 23
-	of       = 32
+	fullest  = 52
+	emptiest = 45
+	of       = 64
 )
 
 // limit is how many buckets the table takes before it grows.

@@ -8,19 +8,27 @@ import (
 // shed makes room in a full table: first go the drained, then, if less than a
 // sixteenth is free, the emptiest.
 func (t *Table) shed(at int64) {
-	t.Sweep(at)
+	at = clamp(at)
+	drained := 0
+	for i := range t.slots {
+		if s := &t.slots[i]; s.meta>>spanBits != 0 && s.empty <= at {
+			drained++
+		}
+	}
 	most := t.max - max(t.max/16, 1)
-	if t.n <= most {
+	if t.n-drained <= most {
+		t.Sweep(at)
 		return
 	}
-	t.evict(t.n - most)
+	// The drained are the first in order: they go along.
+	t.evicted += uint64(t.evict(t.n-most) - drained)
 }
 
-// evict drops the n buckets that would drain first; among equals the order of
-// keys decides, so that it never depends on the seed.
-func (t *Table) evict(n int) {
+// evict drops the n buckets that would drain first and returns n; among equals
+// the order of keys decides, so that it never depends on the seed.
+func (t *Table) evict(n int) int {
 	last := t.nth(n)
-	t.evicted += uint64(t.keep(func(s slot) bool { return compareSlots(&s, &last) > 0 }))
+	return t.keep(func(s slot) bool { return compareSlots(&s, &last) > 0 })
 }
 
 // compareSlots orders by emptiness and then by key.
@@ -62,20 +70,16 @@ func (t *Table) nth(n int) slot {
 	for i := range hi {
 		hi[i] = ^uint64(0)
 	}
-	for w := 0; ; {
-		count, low, high := t.extent(w, &lo, &hi)
+	for w := range slotWords {
+		var count, before int
+		for count, lo[w], hi[w] = t.extent(w, &lo, &hi); count > few && lo[w] < hi[w]; n -= before {
+			lo[w], hi[w], before, count = t.narrow(w, n, &lo, &hi)
+		}
 		if count <= few {
-			return t.pick(n, &lo, &hi)
-		}
-		lo[w], hi[w] = low, high
-		if low == high {
-			w++ // a tie of more than few: the next word decides
-			continue
-		}
-		var before int
-		lo[w], hi[w], before = t.narrow(w, n, &lo, &hi)
-		n -= before
+			break
+		} // else a tie of more than few: the next word decides
 	}
+	return t.pick(n, &lo, &hi)
 }
 
 // inRange reports whether every word of s lies within its bounds.
@@ -104,8 +108,9 @@ func (t *Table) extent(w int, lo, hi *[slotWords]uint64) (count int, low, high u
 }
 
 // narrow divides the range of word w into up to 4096 parts and returns the
-// bounds of the one that the n-th slot is in, and how many come before it.
-func (t *Table) narrow(w, n int, lo, hi *[slotWords]uint64) (low, high uint64, before int) {
+// bounds of the one that the n-th slot is in, how many come before it and how
+// many are in it.
+func (t *Table) narrow(w, n int, lo, hi *[slotWords]uint64) (low, high uint64, before, count int) {
 	var parts [4096]int
 	shift := max(bits.Len64(hi[w]-lo[w])-12, 0)
 	for i := range t.slots {
@@ -118,7 +123,7 @@ func (t *Table) narrow(w, n int, lo, hi *[slotWords]uint64) (low, high uint64, b
 		before += parts[p]
 	}
 	low = lo[w] + uint64(p)<<shift
-	return low, min(low+(1<<shift-1), hi[w]), before
+	return low, min(low+(1<<shift-1), hi[w]), before, parts[p]
 }
 
 // pick sorts the slots in range and returns the n-th.

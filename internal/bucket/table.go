@@ -116,10 +116,22 @@ func (t *Table) home(h uint64) int {
 	return int(p)
 }
 
+// glance is how many slots are compared before their order is looked at: most
+// pours are of a key that is there, and its order costs a hash a slot.
+const glance = 6
+
 // find returns where k is, or where it belongs.
 func (t *Table) find(k Key) (int, bool) {
 	h := t.hash(k.hi, k.lo, k.tag)
-	for i := t.home(h); i < len(t.slots); i++ {
+	home := t.home(h)
+	for i := home; i < min(home+glance, len(t.slots)); i++ {
+		if s := &t.slots[i]; s.is(k) {
+			return i, true
+		} else if s.meta>>spanBits == 0 {
+			break
+		}
+	}
+	for i := home; i < len(t.slots); i++ {
 		s := &t.slots[i]
 		if s.is(k) {
 			return i, true

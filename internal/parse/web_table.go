@@ -1,5 +1,7 @@
 package parse
 
+import "stoplog/internal/parse/scan"
+
 // web is what the web families keep in a parser: the format that the user
 // named, compiled, and the memory that unescaped values live in.
 type web struct {
@@ -16,7 +18,123 @@ func (w *web) reset() { w.scratch = w.scratch[:0] }
 
 // webScanner returns the scanner of a web server's or proxy's syslog tag, nil
 // when it is none's.
-func webScanner(tag []byte) scanner { return nil }
+func webScanner(tag []byte) scanner {
+	switch string(tag) {
+	case "nginx", "angie", "openresty", "tengine":
+		return nginxTagged
+	case "httpd", "apache", "apache2", "httpd2":
+		return apacheAny
+	case "haproxy", "hapee-lb":
+		return haproxyAny
+	case "lighttpd":
+		return lighttpdAny
+	case "squid", "squid3", "(squid-1)", "(squid)":
+		return squidAny
+	case "suhosin":
+		return suhosinLog
+	case "mod_evasive":
+		return evasiveLog
+	case "caddy", "traefik", "envoy", "varnishncsa":
+		return bareAny
+	}
+	return nil
+}
 
-// bareWeb reads a line that has no syslog envelope, and sets its time.
-func bareWeb(p *Parser, line []byte, ev *Event) bool { return false }
+// nginxTagged reads what nginx sends to syslog: its error log, with or without
+// its own stamp, or an access log.
+func nginxTagged(p *Parser, msg []byte, ev *Event) bool {
+	if nginxError(p, msg, ev) {
+		return true
+	}
+	if len(msg) > 2 && msg[0] == '[' && nginxStampless(p, msg, ev) {
+		return true
+	}
+	return bareAny(p, msg, ev)
+}
+
+func nginxStampless(p *Parser, msg []byte, ev *Event) bool {
+	_, rest, ok := scan.Cut(msg, "[")
+	if !ok {
+		return false
+	}
+	level, rest, ok := scan.Cut(rest, "] ")
+	if !ok || len(level) > 6 {
+		return false
+	}
+	body, conn, ok := nginxNumbers(rest)
+	if !ok {
+		return false
+	}
+	ev.Service = "nginx"
+	if conn {
+		nginxMessage(body, len(msg) >= nginxCut, ev)
+		p.opt.Client.set(ev, nil)
+	}
+	return true
+}
+
+func apacheAny(p *Parser, msg []byte, ev *Event) bool {
+	return apacheTagged(p, msg, ev) || apacheError(p, msg, ev) || bareAny(p, msg, ev)
+}
+
+func haproxyAny(p *Parser, msg []byte, ev *Event) bool {
+	return haproxyLog(p, msg, ev) || bareAny(p, msg, ev)
+}
+
+func lighttpdAny(p *Parser, msg []byte, ev *Event) bool {
+	return lighttpdTagged(p, msg, ev) || bareAny(p, msg, ev)
+}
+
+func squidAny(p *Parser, msg []byte, ev *Event) bool {
+	return squidLog(p, msg, ev) || bareAny(p, msg, ev)
+}
+
+// evasiveLog reads mod_evasive's "Blacklisting address A: possible DoS attack."
+func evasiveLog(_ *Parser, msg []byte, ev *Event) bool {
+	rest, ok := scan.After(msg, "Blacklisting address ")
+	if !ok {
+		return false
+	}
+	addr, rest, ok := scan.Cut(rest, ": ")
+	if !ok || !hasPrefix(rest, "possible ") {
+		return false
+	}
+	ev.Service, ev.Count = "apache", 1
+	if ev.Addr, ok = scan.Addr(addr); ok {
+		ev.Outcome, ev.Kind = Failure, Limited
+	}
+	return true
+}
+
+// bareWeb reads a line that has no syslog envelope, and sets its time. Only
+// the server writes to such a log.
+func bareWeb(p *Parser, line []byte, ev *Event) bool {
+	ok := bareAny(p, line, ev)
+	if ok {
+		ev.Verified = true
+	} else {
+		*ev = Event{Fields: ev.Fields[:0], Message: ev.Message}
+	}
+	return ok
+}
+
+// bareAny decides by the first bytes which families a line may be of.
+func bareAny(p *Parser, line []byte, ev *Event) bool {
+	if p.web.format != nil {
+		return p.web.format.match(p, line, ev)
+	}
+	if len(line) < 12 {
+		return false
+	}
+	switch c := line[0]; {
+	case c == '{':
+		return jsonLog(p, line, ev)
+	case c == '[':
+		return apacheError(p, line, ev) || presets(p, line, ev)
+	case c-'0' <= 9 && (line[4] == '/' || line[4] == '-'):
+		return nginxError(p, line, ev) || lighttpdError(p, line, ev) || presets(p, line, ev)
+	case c == '1' && line[10] == '.' && squidLog(p, line, ev):
+		return true
+	}
+	return accessLog(p, line, ev) || haproxyLog(p, line, ev) || presets(p, line, ev) || logfmtLog(p, line, ev)
+}

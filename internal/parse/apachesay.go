@@ -1,0 +1,176 @@
+package parse
+
+import "stoplog/internal/parse/scan"
+
+// What modules of Apache say behind "[client A] " about somebody who was
+// refused. The address is read already, so that the text, which a client can
+// choose parts of, decides the outcome alone. From the modules' sources:
+// aaa/mod_auth_basic.c, mod_auth_digest.c, mod_authz_core.c,
+// mod_access_compat.c, mod_authz_owner.c, mod_authnz_ldap.c, ssl/ssl_engine_kernel.c,
+// and those of mod_security, mod_evasive, mod_qos and suhosin.
+
+func apacheMessage(msg []byte, ev *Event) {
+	code, msg := apacheCode(msg)
+	switch {
+	case hasPrefix(msg, "user "):
+		apacheUser(msg[5:], ev)
+	case hasPrefix(msg, "Digest: "):
+		apacheDigest(msg[8:], ev)
+	case code >= 1774 && code <= 1794:
+		apacheDigest(msg, ev)
+	case hasPrefix(msg, "ModSecurity: "), hasPrefix(msg, "mod_security: "):
+		if scan.Has(msg, "Access denied with ") || scan.Has(msg, "Access denied using ") {
+			ev.Outcome, ev.Kind = Failure, Forbidden
+		}
+	default:
+		apacheRefused(msg, ev)
+	}
+}
+
+// apacheCode splits off "AH01617: ".
+func apacheCode(msg []byte) (code uint64, rest []byte) {
+	if !hasPrefix(msg, "AH") {
+		return 0, msg
+	}
+	n, rest, ok := scan.Uint(msg[2:])
+	if rest, is := scan.After(rest, ": "); ok && is {
+		return n, rest
+	}
+	return 0, msg
+}
+
+// apacheUser reads mod_auth_basic's and mod_auth_form's messages about a user.
+func apacheUser(b []byte, ev *Event) {
+	for _, s := range [...]struct {
+		text string
+		kind Kind
+	}{
+		{`: authentication failure for "`, Plain},
+		{`: authorization failure for "`, Plain},
+		{`: password mismatch: `, Plain},
+		{` not found: `, UnknownUser},
+	} {
+		if user, _, ok := scan.Cut(b, s.text); ok {
+			ev.Outcome, ev.Kind, ev.User = Failure, s.kind, bareName(user)
+			return
+		}
+	}
+	if user, ok := scan.Before(b, " not found"); ok {
+		ev.Outcome, ev.Kind, ev.User = Failure, UnknownUser, bareName(user)
+		return
+	}
+	if user, rest, ok := quotedName(b); ok && hasPrefix(rest, " in realm ") {
+		ev.Outcome, ev.User = Failure, user
+		if scan.Has(rest, "' not found: ") {
+			ev.Kind = UnknownUser
+		}
+	}
+}
+
+// bareName drops the quotes that mod_auth_form writes.
+func bareName(user []byte) []byte {
+	if u, rest, ok := quotedName(user); ok && len(rest) == 0 {
+		user = u
+	}
+	return orNone(user)
+}
+
+// quotedName reads `name' or 'name'.
+func quotedName(b []byte) (name, rest []byte, ok bool) {
+	if len(b) < 2 || b[0] != '`' && b[0] != '\'' {
+		return nil, b, false
+	}
+	return scan.Cut(b[1:], "'")
+}
+
+// apacheDigest reads mod_auth_digest's messages. A nonce that is too old, or
+// was made by another server, is no attempt: browsers answer it by themselves.
+func apacheDigest(msg []byte, ev *Event) {
+	if rest, ok := scan.After(msg, "user "); ok {
+		apacheUser(rest, ev)
+		return
+	}
+	switch {
+	case hasPrefix(msg, "realm mismatch - "), hasPrefix(msg, "unknown algorithm "),
+		hasPrefix(msg, "invalid qop "), hasPrefix(msg, "uri mismatch - "),
+		hasPrefix(msg, "client used wrong authentication scheme "),
+		hasPrefix(msg, "invalid nonce ") && (scan.Has(msg, " received - length is not ") ||
+			scan.Has(msg, " received - user attempted time travel")):
+		ev.Outcome = Failure
+	}
+}
+
+// apacheRefusals are beginnings of messages about a request that was refused.
+var apacheRefusals = [...]struct {
+	head string
+	kind Kind
+}{
+	{"client used wrong authentication scheme", Plain},
+	{"client denied by server configuration: ", Forbidden},
+	{"access to ", Forbidden},
+	{"Hostname ", Forbidden},
+	{"No hostname was provided via SNI for a name based virtual host", Forbidden},
+	{"Certificate Verification: Error ", Plain},
+	{"mod_qos(", Limited},
+	{"ALERT - ", Forbidden},
+	{"AuthExtern ", Plain},
+	{"PAM authentication failed for user ", Plain},
+}
+
+func apacheRefused(msg []byte, ev *Event) {
+	if rest, ok := scan.After(msg, "Authorization of user "); ok {
+		if user, after, ok := scan.Cut(rest, " to access "); ok && scan.Has(after, " failed, reason: ") {
+			ev.Outcome, ev.Kind, ev.User = Failure, Forbidden, orNone(user)
+		}
+		return
+	}
+	if apacheLDAP(msg, ev) || !apacheSays(msg) {
+		return
+	}
+	for i := range apacheRefusals {
+		if r := &apacheRefusals[i]; hasPrefix(msg, r.head) {
+			ev.Outcome, ev.Kind = Failure, r.kind
+			return
+		}
+	}
+	if scan.Has(msg[:min(len(msg), 200)], "error importing function definition for ") {
+		ev.Outcome, ev.Kind = Failure, Forbidden
+	}
+}
+
+// apacheSays sorts out those messages with the beginning of a refusal that are
+// none.
+func apacheSays(msg []byte) bool {
+	switch {
+	case hasPrefix(msg, "access to "):
+		return scan.Has(msg, " failed, reason: ")
+	case hasPrefix(msg, "Hostname "):
+		return scan.Has(msg, " provided via SNI")
+	case hasPrefix(msg, "mod_qos("):
+		return scan.Has(msg[:min(len(msg), 40)], "): access denied")
+	case hasPrefix(msg, "AuthExtern "):
+		return scan.Has(msg, "]: Failed (")
+	}
+	return true
+}
+
+// apacheLDAP reads "auth_ldap authenticate: user U authentication failed; URI
+// P [reason][error]"; 2.2 writes "[pid] " before it.
+func apacheLDAP(msg []byte, ev *Event) bool {
+	if hasPrefix(msg, "[") {
+		if pid, rest, ok := scan.Cut(msg[1:], "] "); ok && scan.Digits(pid) {
+			msg = rest
+		}
+	}
+	rest, ok := scan.After(msg, "auth_ldap authenticate: user ")
+	if !ok {
+		return false
+	}
+	if user, reason, ok := scan.Cut(rest, " authentication failed; URI "); ok {
+		ev.Outcome, ev.User = Failure, orNone(user)
+		if scan.Has(reason, "[User not found]") {
+			ev.Kind = UnknownUser
+		}
+	}
+	return true
+}

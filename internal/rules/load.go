@@ -1,10 +1,224 @@
 package rules
 
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
 // Load reads the rules file at path, the files of its rules.d, and the ready
 // rules it switches on. When any Problem is not a warning, the Set is nil.
 // Every mistake of every file is in the answer, in the order of reading.
-func Load(path string) (*Set, []Problem) { return nil, nil }
+func Load(path string) (*Set, []Problem) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		abs = path
+	}
+	data, err := readFile(abs)
+	if err != nil {
+		return nil, []Problem{{File: path, Msg: cause(err)}}
+	}
+	return load(path, data, filepath.Dir(abs), abs)
+}
 
 // LoadBytes is Load of a file that was read already (or is built in). Relative
-// paths in it are taken from dir; with dir "" there is no rules.d.
-func LoadBytes(name string, data []byte, dir string) (*Set, []Problem) { return nil, nil }
+// paths in it are taken from dir; with dir "" there is no rules.d and relative
+// paths stay as they are.
+func LoadBytes(name string, data []byte, dir string) (*Set, []Problem) {
+	return load(name, data, dir, "")
+}
+
+func load(name string, data []byte, dir, abs string) (*Set, []Problem) {
+	c := &checker{file: name, dir: dir}
+	b := newBook()
+	b.Name = name
+	if abs != "" {
+		b.Files = append(b.Files, abs)
+	}
+	root := c.document(data)
+	if root != nil {
+		b.node = root
+		readObject(c, root, "the rules file", bookFields(), &b)
+	}
+	if dir != "" && root != nil {
+		c.mergeFolder(&b)
+	}
+	c.useReady(&b)
+	set := c.finish(&b)
+	sortProblems(c.problems)
+	if failed(c.problems) {
+		return nil, c.problems
+	}
+	set.Warnings = c.problems
+	return set, c.problems
+}
+
+// cause is the error without the name of the file, which the Problem has.
+func cause(err error) string {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Op + ": " + pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func readAll(r io.Reader, name string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, maxFile)
+	}
+	return data, err
+}
+
+// document parses one YAML document and returns its root, nil when there is
+// none: an empty file is a Set of defaults.
+func (c *checker) document(data []byte) *yaml.Node {
+	if len(data) > maxFile {
+		c.add(Problem{File: c.file, Msg: fmt.Sprintf("larger than %d bytes", maxFile)})
+		return nil
+	}
+	var doc, more yaml.Node
+	d := yaml.NewDecoder(strings.NewReader(string(data)))
+	if err := d.Decode(&doc); err != nil {
+		if !errors.Is(err, io.EOF) {
+			c.add(syntaxProblem(c.file, data, err))
+		}
+		return nil
+	}
+	if err := d.Decode(&more); err == nil {
+		c.fail(&more, "", "a second document begins here; one is expected")
+	} else if !errors.Is(err, io.EOF) {
+		c.add(syntaxProblem(c.file, data, err))
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Tag == "!!null" {
+		return nil
+	}
+	return doc.Content[0]
+}
+
+var lineRE = regexp.MustCompile(`^line (\d+): (.*)`)
+
+// syntaxProblem puts the YAML reader's complaint at its line, with a hint for
+// what people trip over.
+func syntaxProblem(file string, data []byte, err error) Problem {
+	p := Problem{File: file, Line: 1, Column: 1, Msg: "no YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+	if m := lineRE.FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: ")); m != nil {
+		p.Line, _ = strconv.Atoi(m[1])
+		p.Msg = "no YAML: " + m[2]
+	}
+	lines := strings.Split(string(data), "\n")
+	for _, n := range []int{p.Line, p.Line - 1, p.Line + 1} {
+		if n >= 1 && n <= len(lines) {
+			if h := syntaxHint(lines[n-1]); h != "" {
+				p.Hint = h
+				return p
+			}
+		}
+	}
+	return p
+}
+
+var bareV6 = regexp.MustCompile(`\[[0-9a-fA-F:]*::[0-9a-fA-F:]*`)
+
+func syntaxHint(line string) string {
+	switch trimmed := strings.TrimLeft(line, " -"); {
+	case strings.Contains(line, "\t"):
+		return "YAML is indented by spaces, never by tabs"
+	case bareV6.MatchString(line):
+		return "quote IPv6 addresses: '[::1]:8080', \"2001:db8::/32\""
+	case strings.Contains(line, ": ") && strings.ContainsAny(after(trimmed, ": "), "%@`"):
+		return "quote values that begin with % @ or `"
+	case strings.Count(after(trimmed, ": "), ": ") > 0:
+		return "quote values that hold a colon and a space"
+	case strings.Contains(line, `\`) && strings.Contains(line, `"`):
+		return "write patterns in single quotes: '…'"
+	}
+	return ""
+}
+
+func after(s, sep string) string {
+	_, rest, _ := strings.Cut(s, sep)
+	return rest
+}
+
+// folderFields are what a file of rules.d may hold.
+func folderFields() []field[book] {
+	var out []field[book]
+	for _, f := range bookFields() {
+		switch f.name {
+		case "use", "sources", "networks", "allow", "deny", "notify", "exports", "rules":
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// mergeFolder adds the files of rules.d, in the order of their names.
+func (c *checker) mergeFolder(b *book) {
+	dir := b.rulesD
+	if dir == "" {
+		dir = filepath.Join(c.dir, "rules.d")
+	}
+	names, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "*.yaml"))
+	for _, name := range names {
+		sub := &checker{file: name, dir: dir, nodes: c.nodes}
+		data, err := readFile(name)
+		if err != nil {
+			c.add(Problem{File: name, Msg: cause(err)})
+			continue
+		}
+		part := newBook()
+		if root := sub.document(data); root != nil {
+			readObject(sub, root, "a file of rules.d", folderFields(), &part)
+		}
+		b.Files = append(b.Files, name)
+		sub.mergeInto(b, &part)
+		c.nodes = sub.nodes
+		for _, p := range sub.problems {
+			c.add(p)
+		}
+	}
+	if _, err := os.Stat(dir); err != nil && b.rulesD != "" {
+		c.fail(b.node, "", "rules_d: %v", err)
+	}
+}
+
+func escapeGlob(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+}
+
+func (c *checker) mergeInto(b, part *book) {
+	b.use = append(b.use, part.use...)
+	b.Sources = append(b.Sources, part.Sources...)
+	b.Allow.Prefixes = append(b.Allow.Prefixes, part.Allow.Prefixes...)
+	b.Allow.Files = append(b.Allow.Files, part.Allow.Files...)
+	b.Deny.Prefixes = append(b.Deny.Prefixes, part.Deny.Prefixes...)
+	b.Deny.Files = append(b.Deny.Files, part.Deny.Files...)
+	b.Exports = append(b.Exports, part.Exports...)
+	b.drafts = append(b.drafts, part.drafts...)
+	for _, k := range sortedKeys(part.networks) {
+		if _, twice := b.networks[k]; twice {
+			c.add(Problem{File: c.file, Msg: "the network " + k + " is in another file too"})
+			continue
+		}
+		if b.networks == nil {
+			b.networks = map[string]Network{}
+		}
+		b.networks[k] = part.networks[k]
+	}
+	for _, t := range part.Notify {
+		for _, o := range b.Notify {
+			if o.Name == t.Name {
+				c.add(Problem{File: c.file, Msg: "the notify target " + t.Name + " is in another file too"})
+			}
+		}
+		b.Notify = append(b.Notify, t)
+	}
+}

@@ -1,10 +1,12 @@
 package rules
 
 import (
+	"bytes"
 	"net/netip"
 	"regexp"
 
 	"stoplog/internal/parse"
+	"stoplog/internal/source"
 )
 
 // Match says which events a rule looks at: all of its conditions must hold.
@@ -16,31 +18,36 @@ type Match struct {
 	Outcomes uint8
 	Kinds    uint8
 	// Known, when set, asks that somebody has (or has not) logged in lately
-	// from the event's source.
+	// from the event's source. The engine asks it: an event does not know.
 	Known *bool
 	Conds []Cond
 }
 
 // Cond is one condition on one field of an event.
 type Cond struct {
-	Field string // as in the rules file: "path", "status", "field.tenant"…
-	get   getter
-	num   func(*parse.Event) (int64, bool)
-	tests []test // any of them
-	not   bool
+	Field string // as in the rules file: "path", "status", "field tenant"…
+	read  reader
+	test  test
 }
 
-// getter reads a field; false: the event has none.
-type getter func(*parse.Event) ([]byte, bool)
+// value of a field: text, a number or an address, by the field's type.
+type subject struct {
+	text []byte
+	num  int64
+	addr netip.Addr
+}
 
-// test is one thing that a field's value may be.
+// reader reads a field of an event; false: the event has none.
+type reader func(ev *parse.Event, o *source.Origin, s *subject) bool
+
+// test is what a field's value must be.
 type test struct {
-	op       op
-	text     string
-	re       *regexp.Regexp
-	lo, hi   int64
-	prefixes []netip.Prefix
-	any      []test // not: none of them
+	op     op
+	text   []byte
+	re     *regexp.Regexp
+	lo, hi int64
+	prefix netip.Prefix
+	sub    []test
 }
 
 type op uint8
@@ -53,36 +60,134 @@ const (
 	opContains
 	opRegex
 	opRange
-	opCIDR
-	opNot
+	opPrefix
+	opAny // of sub
+	opAll // of sub
+	opNot // none of sub
 )
 
-// Index reports whether an event of this service, outcome and kind may match:
+// Takes reports whether an event of this service, outcome and kind may match:
 // what an index decides before Event is asked.
-func (m *Match) Index(service string, o parse.Outcome, k parse.Kind) bool {
+func (m *Match) Takes(service string, o parse.Outcome, k parse.Kind) bool {
 	if m.Outcomes != 0 && m.Outcomes&(1<<o) == 0 || m.Kinds != 0 && m.Kinds&(1<<k) == 0 {
 		return false
-	}
-	if m.Services == nil {
-		return true
 	}
 	for _, s := range m.Services {
 		if s == service {
 			return true
 		}
 	}
-	return false
+	return m.Services == nil
+}
+
+// Event reports whether the rest of the conditions hold; Takes and Known are
+// asked apart. It does not allocate, unless a path is written in escapes.
+func (m *Match) Event(ev *parse.Event, o *source.Origin) bool {
+	for i := range m.Conds {
+		if !m.Conds[i].holds(ev, o) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds: a condition on a field that the event lacks fails, even "not".
+func (c *Cond) holds(ev *parse.Event, o *source.Origin) bool {
+	var s subject
+	return c.read(ev, o, &s) && c.test.holds(&s)
+}
+
+func (t *test) holds(s *subject) bool {
+	switch t.op {
+	case opIs:
+		return bytes.Equal(s.text, t.text)
+	case opGlob:
+		return glob(t.text, s.text)
+	case opStarts:
+		return bytes.HasPrefix(s.text, t.text)
+	case opEnds:
+		return bytes.HasSuffix(s.text, t.text)
+	case opContains:
+		return bytes.Contains(s.text, t.text)
+	case opRegex:
+		return t.re.Match(s.text)
+	case opRange:
+		return t.lo <= s.num && s.num <= t.hi
+	case opPrefix:
+		return t.prefix.Contains(s.addr)
+	}
+	return t.combines(s)
+}
+
+func (t *test) combines(s *subject) bool {
+	for i := range t.sub {
+		if t.sub[i].holds(s) == (t.op != opAll) {
+			return t.op == opAny
+		}
+	}
+	return t.op != opAny
+}
+
+// glob reports whether text matches pattern, where * is any run of bytes (a
+// slash too) and ? any one byte. It takes at most len(pattern)×len(text) steps.
+func glob(pattern, text []byte) bool {
+	p, t, star, mark := 0, 0, -1, 0
+	for t < len(text) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, t
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
+			p++
+			t++
+		case star >= 0:
+			mark++
+			p, t = star+1, mark
+		default:
+			return false
+		}
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
 }
 
 // Weight is how much one matching event pours: the largest of the weights
-// that apply, 1 when none does.
+// that apply, or Base when none does.
 type Weight struct {
-	// Kinds are weights by kind of event.
-	Kinds [8]int
+	Base  int
+	Kinds [8]int // by kind of event; 0: none
 	conds []weighing
 }
 
 type weighing struct {
 	cond Cond
 	n    int
+}
+
+// Of returns what ev pours for each attempt it tells of.
+func (w *Weight) Of(ev *parse.Event, o *source.Origin) int {
+	n := w.Kinds[ev.Kind&7]
+	for i := range w.conds {
+		if c := &w.conds[i]; c.n > n && c.cond.holds(ev, o) {
+			n = c.n
+		}
+	}
+	if n == 0 {
+		return w.Base
+	}
+	return n
+}
+
+// most is the largest weight that can apply.
+func (w *Weight) most() int {
+	n := w.Base
+	for _, k := range w.Kinds {
+		n = max(n, k)
+	}
+	for _, c := range w.conds {
+		n = max(n, c.n)
+	}
+	return n
 }

@@ -1,0 +1,281 @@
+package rules
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// finish puts a book together and checks what only shows when all is read.
+func (c *checker) finish(b *book) *Set {
+	s := &b.Set
+	s.Networks = b.networkList()
+	c.checkLens(b, "prefix", s.Prefix)
+	c.checkNetworks(b)
+	c.checkLists(b)
+	first := map[string]*draft{}
+	for _, d := range b.drafts {
+		if o := first[d.Name]; o != nil && d.Name != "" {
+			c.duplicate(d, o)
+			continue
+		}
+		first[d.Name] = d
+		if d.File == "" {
+			d.File = c.file
+		}
+		s.Rules = append(s.Rules, c.rule(b, d))
+		if d.Tiers != nil && d.Tiers.File != "" {
+			s.Files = append(s.Files, d.Tiers.File)
+		}
+	}
+	if failed(c.problems) {
+		return s
+	}
+	for _, r := range s.Rules {
+		c.lint(s, r)
+	}
+	c.lintSet(b)
+	return s
+}
+
+func (c *checker) duplicate(d, o *draft) {
+	hint := ""
+	if o.Ready != "" || d.Ready != "" {
+		ready := o.Ready + d.Ready
+		hint = "call yours otherwise, or leave the ready one out: use: [auto, -" + ready + "]"
+	}
+	if d.Ready != "" {
+		d, o = o, d
+	}
+	c.at(d).fail(d.node, hint, "the rule %s is here twice, also in %s:%d", clip(d.Name), o.File, o.Line)
+}
+
+// at is c for messages about another file of the same load.
+func (c *checker) at(d *draft) *sink { return &sink{c, d.File} }
+
+// sink notes problems of one file.
+type sink struct {
+	c    *checker
+	file string
+}
+
+func (s *sink) fail(n *yaml.Node, hint, format string, args ...any) {
+	old := s.c.file
+	s.c.file = s.file
+	s.c.fail(n, hint, format, args...)
+	s.c.file = old
+}
+
+func (s *sink) warn(line int, hint, format string, args ...any) {
+	old := s.c.file
+	s.c.file = s.file
+	s.c.warn(line, 1, hint, format, args...)
+	s.c.file = old
+}
+
+// rule makes a Rule of a draft.
+func (c *checker) rule(b *book, d *draft) *Rule {
+	r := &d.Rule
+	in := c.at(d)
+	r.Prefix = orLens(r.Prefix, b.Prefix)
+	r.Floor = orLens(r.Floor, b.Floor)
+	if r.Prefix.V4 < r.Floor.V4 || r.Prefix.V6 < r.Floor.V6 {
+		in.fail(d.node, "floor: {…} if it is meant", "the rule %s counts by /%d and /%d, wider than the floor of /%d and /%d", clip(r.Name), r.Prefix.V4, r.Prefix.V6, r.Floor.V4, r.Floor.V6)
+	}
+	r.Key = d.key
+	if !d.keyed {
+		r.Key = Key{{By: ByPrefix}}
+	}
+	c.levels(in, d)
+	c.patternOf(in, d)
+	if d.mode == "observe" {
+		r.Observe = true
+	}
+	for i := range r.Levels {
+		c.level(b, in, d, &r.Levels[i])
+	}
+	c.extras(in, d)
+	return r
+}
+
+// levels settles how the rule counts.
+func (c *checker) levels(in *sink, d *draft) {
+	d.Levels = d.levels
+	if d.Tiers == nil {
+		if len(d.Levels) == 0 {
+			d.Levels = []Level{{Kind: Trigger, Line: d.Line}}
+		}
+		return
+	}
+	if len(d.Levels) > 0 {
+		in.fail(d.node, "", "tiers give the room: leave bucket and window out")
+		return
+	}
+	t := d.Tiers.Tiers[d.Tiers.Default]
+	d.Levels = []Level{{Kind: Bucket, Capacity: t.Capacity, Leak: t.Leak, Line: d.Line}}
+	c.loadTiers(d.node, d.Tiers)
+}
+
+// level gives a level the rule's answers and escalation where it has none.
+func (c *checker) level(b *book, in *sink, d *draft, l *Level) {
+	if l.TTL == 0 {
+		l.TTL = d.ttl
+	}
+	if l.Multiply == 0 {
+		l.Multiply = d.multiply
+	}
+	if l.Max == 0 {
+		l.Max = d.max
+	}
+	l.Then = slices.Clone(l.Then)
+	if len(l.Then) == 0 {
+		l.Then = slices.Clone(d.then)
+	}
+	if len(l.Then) == 0 {
+		l.Then = []Answer{{Kind: Block}}
+	}
+	for i := range l.Then {
+		a := &l.Then[i]
+		if (a.Kind == Block || a.Kind == BlockContributors) && a.Ports == nil {
+			a.Ports = d.Ports
+		}
+		c.answerFits(b, in, d, l, a)
+	}
+	if l.Max != 0 && l.TTL > l.Max {
+		in.fail(d.node, "", "ttl is longer than max in the rule %s", clip(d.Name))
+	}
+}
+
+func (c *checker) answerFits(b *book, in *sink, d *draft, l *Level, a *Answer) {
+	switch a.Kind {
+	case Block:
+		if !d.Rule.Key.HasSource() {
+			in.fail(d.node, "then: [{block: contributors}], {flag: …} or {notify: …}", "the rule %s counts by %s: there is no source to block", clip(d.Name), d.Rule.Key)
+		}
+		if a.Action != "" && a.Action != "drop" && b.Firewall.Hook == "prerouting" {
+			in.fail(d.node, "hook: input", "%s does not work in prerouting", a.Action)
+		}
+	case BlockContributors:
+		if l.Kind != Distinct || !l.Of.HasSource() {
+			in.fail(d.node, "window: {distinct: prefix, over: 10, within: 10m}", "contributors are known only to a window of distinct prefixes or addresses")
+		}
+	case Tell:
+		c.targetKnown(b, in, d, a.Target)
+	}
+}
+
+func (c *checker) targetKnown(b *book, in *sink, d *draft, target string) {
+	var names []string
+	for _, t := range b.Notify {
+		if t.Name == target {
+			return
+		}
+		names = append(names, t.Name)
+	}
+	hint := didYouMean(target, names)
+	if len(names) == 0 {
+		hint = "notify: {" + clip(target) + ": {webhook: https://…}}"
+	}
+	in.warn(d.Line, hint, "the rule %s tells %q, and there is no such notify target: nobody hears it", clip(d.Name), clip(target))
+}
+
+// extras checks clears and when against the levels.
+func (c *checker) extras(in *sink, d *draft) {
+	buckets := 0
+	for _, l := range d.Levels {
+		if l.Kind == Bucket {
+			buckets++
+		}
+	}
+	if d.Clears && (buckets == 0 || !d.Rule.Key.HasSource()) {
+		in.fail(d.node, "", "clears needs a bucket by prefix or address")
+	}
+	if d.When != nil && buckets == 0 {
+		in.fail(d.node, "", "when needs a bucket")
+	}
+	if d.Weight.Base == 0 && d.Weight.most() == 0 {
+		in.fail(d.node, "", "every weight is 0: nothing is ever counted")
+	}
+}
+
+// patternOf settles the rule's own pattern: its events carry the rule's name
+// as their service.
+func (c *checker) patternOf(in *sink, d *draft) {
+	if d.pattern.Text == "" {
+		if d.pattern.Line == 0 && len(d.plain) > 0 {
+			in.fail(d.node, "outcome goes into match", "%s belongs to pattern, and there is none", strings.Join(d.plain, ", "))
+		}
+		return
+	}
+	p := d.pattern
+	d.Pattern = &p
+	if p.Outcome == "" {
+		d.Pattern.Outcome = "failure"
+	}
+	re, err := regexp.Compile(p.Text)
+	if err != nil {
+		in.failAt(p.Line, p.Column, "RE2: no look-around, no back-references", "no regular expression: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return
+	}
+	for _, g := range re.SubexpNames() {
+		if g != "" {
+			d.Pattern.Groups = append(d.Pattern.Groups, g)
+		}
+	}
+	if d.Match.Services != nil {
+		in.fail(d.node, "leave service out", "a rule with a pattern looks at its own lines only")
+	}
+	d.Match.Services = []string{d.Name}
+	if d.Rule.Key.HasSource() && !slices.Contains(d.Pattern.Groups, "ip") {
+		in.failAt(p.Line, p.Column, "(?P<ip>…), or key: all", "the pattern names no ip, and the rule counts by "+d.Rule.Key.String())
+	}
+}
+
+func (s *sink) failAt(line, column int, hint, msg string) {
+	s.c.add(Problem{File: s.file, Line: line, Column: column, Msg: msg, Hint: hint})
+}
+
+func (c *checker) checkLens(b *book, what string, l Lens) {
+	if b.node != nil && (l.V4 < b.Floor.V4 || l.V6 < b.Floor.V6) {
+		c.fail(b.node, "floor: {…} if it is meant", "%s is /%d and /%d, wider than the floor of /%d and /%d", what, l.V4, l.V6, b.Floor.V4, b.Floor.V6)
+	}
+	if w := b.Widen; w.On && (w.Lens.V4 < b.Floor.V4 || w.Lens.V6 < b.Floor.V6) {
+		c.fail(b.node, "floor: {…} if it is meant", "widen is wider than the floor")
+	}
+}
+
+func (c *checker) checkNetworks(b *book) {
+	for i := range b.Networks {
+		n := &b.Networks[i]
+		bits := n.Prefix.Addr().BitLen()
+		switch {
+		case n.Len > bits:
+			c.fail(b.node, "", "the network %s cannot be cut into /%d", n.Prefix, n.Len)
+		case n.Len != 0 && n.Len < b.Floor.Of(n.Prefix.Addr()):
+			c.fail(b.node, "", "the network %s is cut into /%d, wider than the floor", n.Prefix, n.Len)
+		}
+	}
+}
+
+// checkLists looks for what the deny list must never hold.
+func (c *checker) checkLists(b *book) {
+	for _, p := range b.Deny.Prefixes {
+		if !p.IsValid() {
+			continue
+		}
+		if p.Bits() < b.Floor.Of(p.Addr()) {
+			c.fail(b.node, "floor: {…} if it is meant", "deny holds %s, wider than the floor", p)
+		}
+		if p.Addr().IsLoopback() || p.Contains(netip.IPv6Loopback()) || p.Addr().IsLinkLocalUnicast() {
+			c.fail(b.node, "", "deny holds %s, which is this machine itself", p)
+		}
+		for _, a := range b.Allow.Prefixes {
+			if a.IsValid() && a.Overlaps(p) && a.Bits() <= p.Bits() {
+				c.fail(b.node, "", "deny holds %s, which allow has in %s: allow wins", p, a)
+			}
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package rules
+
+import (
+	"bytes"
+	"slices"
+	"time"
+)
+
+// lint warns of a rule that can never match, never breach, or matches
+// everything.
+func (c *checker) lint(s *Set, r *Rule) {
+	in := &sink{c, r.File}
+	for _, why := range neverMatches(r) {
+		in.warn(r.Line, "", "the rule %s can never match: %s", r.Name, why)
+	}
+	if r.Pattern == nil && matchesAll(&r.Match) && blocks(r) {
+		in.warn(r.Line, "match: {outcome: failure}", "the rule %s matches every line that names an address", r.Name)
+	}
+	for i := range r.Levels {
+		lintLevel(in, r, &r.Levels[i])
+	}
+	for _, cond := range r.Match.Conds {
+		for _, a := range s.Allow.Prefixes {
+			if cond.Field == "ip" && cond.test.op == opPrefix && a.Contains(cond.test.prefix.Addr()) && a.Bits() <= cond.test.prefix.Bits() {
+				in.warn(r.Line, "", "the rule %s can never match: %s is allowed by %s", r.Name, cond.test.prefix, a)
+			}
+		}
+	}
+}
+
+func blocks(r *Rule) bool {
+	for _, l := range r.Levels {
+		for _, a := range l.Then {
+			if a.Kind == Block && !r.Observe {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// matchesAll reports whether the match takes ordinary traffic whole.
+func matchesAll(m *Match) bool {
+	const failure, success, other = 1 << 1, 1 << 2, 1 << 0
+	ordinary := m.Outcomes == 0 || m.Outcomes&other != 0 && m.Kinds == 0
+	return ordinary && m.Services == nil && len(m.Conds) == 0 && m.Known == nil && m.Kinds&^1 == 0
+}
+
+var notWeb = []string{"sshd", "dropbear", "sudo", "su", "dovecot", "postfix", "exim", "vsftpd", "proftpd", "mysqld", "postgres", "named"}
+
+func neverMatches(r *Rule) []string {
+	var out []string
+	m := &r.Match
+	for _, f := range eventFields() {
+		if f.web && m.has(f.name) && len(m.Services) > 0 && allIn(m.Services, notWeb) {
+			out = append(out, m.Services[0]+" has no "+f.name)
+		}
+	}
+	if m.Outcomes == 1<<2 && m.Kinds != 0 && m.Kinds&1 == 0 {
+		out = append(out, "a success has no kind")
+	}
+	if m.Outcomes == 1<<1 && m.Kinds == 1<<1 {
+		out = append(out, "a probe is no failure; its outcome is other")
+	}
+	for i := range m.Conds {
+		if why := m.Conds[i].never(); why != "" {
+			out = append(out, why)
+		}
+	}
+	return out
+}
+
+func (m *Match) has(field string) bool {
+	return slices.ContainsFunc(m.Conds, func(c Cond) bool { return c.Field == field })
+}
+
+func allIn(some, all []string) bool {
+	for _, s := range some {
+		if !slices.Contains(all, s) {
+			return false
+		}
+	}
+	return true
+}
+
+// never tells why no value of the field can pass the test, "" when one can.
+func (c *Cond) never() string {
+	t := &c.test
+	if t.op == opAny {
+		for i := range t.sub {
+			if (&Cond{Field: c.Field, test: t.sub[i]}).never() == "" {
+				return ""
+			}
+		}
+	}
+	for t.op == opAny || t.op == opAll && len(t.sub) == 1 {
+		t = &t.sub[0]
+	}
+	switch {
+	case c.Field == "status" && t.op == opRange && (t.hi < 100 || t.lo > 599):
+		return "a status is from 100 to 599"
+	case c.Field == "path" && slices.Contains([]op{opIs, opGlob, opStarts}, t.op) && !bytes.ContainsAny(t.text[:min(1, len(t.text))], "/*?"):
+		return "a path begins with /"
+	case c.Field == "path" && t.op == opIs && bytes.ContainsAny(t.text, "?"):
+		return "a path has no query; use params"
+	case c.Field == "method" && t.op == opIs && !bytes.Equal(t.text, bytes.ToUpper(t.text)):
+		return "methods are written in capitals"
+	}
+	return ""
+}
+
+// slowLeak is the leak from which a bucket is slow: a monitor that connects
+// every few minutes would fill it in days.
+const slowLeak = 10 * time.Minute
+
+func lintLevel(in *sink, r *Rule, l *Level) {
+	switch l.Kind {
+	case Bucket:
+		if w := r.Weight.most(); l.Capacity > 0 && w > l.Capacity {
+			in.warn(l.Line, "", "the rule %s: one event of weight %d is more than the capacity of %d", r.Name, w, l.Capacity)
+		}
+		const probe = 1 << 1
+		if r.Match.Kinds&probe != 0 && l.Leak >= slowLeak {
+			in.warn(l.Line, "leak: 1m", "the rule %s: monitors and load balancers probe all day, and would fill a slow bucket", r.Name)
+		}
+	case Distinct:
+		if len(l.Of) == 1 && len(r.Key) > 0 && slices.Contains(r.Key, l.Of[0]) && l.Over > 0 {
+			in.warn(l.Line, "", "the rule %s can never breach: there is one %s by %s", r.Name, l.Of, r.Key)
+		}
+	}
+}
+
+// lintSet warns of what makes the whole file idle.
+func (c *checker) lintSet(b *book) {
+	if b.node == nil {
+		return
+	}
+	for _, a := range b.Allow.Prefixes {
+		if a.IsValid() && a.Bits() == 0 {
+			c.warn(b.node.Line, b.node.Column, "", "allow holds %s: nothing of it is ever blocked", a)
+		}
+	}
+	if len(b.Rules) == 0 {
+		c.warn(b.node.Line, b.node.Column, "use: auto", "there are no rules: nothing is ever blocked")
+	} else if len(b.Sources) == 0 {
+		c.warn(b.node.Line, b.node.Column, "sources: [auth]", "there are no sources: nothing is read")
+	}
+}

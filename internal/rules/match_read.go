@@ -1,0 +1,305 @@
+package rules
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"stoplog/internal/parse"
+)
+
+var (
+	outcomeWords = []string{"other", "failure", "success"}
+	kindWords    = []string{"plain", "probe", "unknown_user", "limited", "forbidden"}
+)
+
+// matchValue reads `match`.
+func matchValue() value[Match] {
+	return object("what to look at", matchFields(), nil)
+}
+
+func matchFields() []field[Match] {
+	fs := []field[Match]{
+		key("service", "who wrote the line: sshd, postfix, nginx…", list(text("a service's name")), func(m *Match) *[]string { return &m.Services }),
+		key("outcome", "what became of the attempt", mask("an outcome", outcomeWords), func(m *Match) *uint8 { return &m.Outcomes }),
+		key("kind", "a refinement of the outcome", mask("a kind", kindWords), func(m *Match) *uint8 { return &m.Kinds }),
+		knownField(),
+	}
+	for _, f := range eventFields() {
+		fs = append(fs, condField(f))
+	}
+	return append(fs,
+		condsField("fields", "captured fields, by name", readCaptured),
+		condsField("params", "query parameters, by name", readParam))
+}
+
+func knownField() field[Match] {
+	v := boolean()
+	return field[Match]{fieldDoc{name: "known_good", about: "whether somebody logged in from the address lately", shape: v.shape},
+		func(c *checker, n *yaml.Node, m *Match) {
+			if b, ok := v.read(c, n); ok {
+				m.Known = &b
+			}
+		}}
+}
+
+// mask reads one or more words, or {not: …}, as bits.
+func mask(what string, words []string) value[uint8] {
+	some := list(word(what, words...))
+	s := &shape{what: some.shape.what, oneOf: append(some.shape.oneOf, &shape{kind: "object", fields: []fieldDoc{{name: "not", shape: some.shape}}})}
+	return value[uint8]{s, func(c *checker, n *yaml.Node) (uint8, bool) {
+		var not uint8
+		if r := c.resolve(n); r.Kind == yaml.MappingNode {
+			fs := []field[uint8]{must(key("not", "", bits(some, words), func(m *uint8) *uint8 { return m }))}
+			readObject(c, n, what, fs, &not)
+			return ^not & (1<<len(words) - 1), not != 0
+		}
+		return bits(some, words).read(c, n)
+	}}
+}
+
+func bits(some value[[]string], words []string) value[uint8] {
+	return value[uint8]{some.shape, func(c *checker, n *yaml.Node) (m uint8, ok bool) {
+		got, ok := some.read(c, n)
+		for _, g := range got {
+			for i, w := range words {
+				if g == w {
+					m |= 1 << i
+				}
+			}
+		}
+		return m, ok && m != 0
+	}}
+}
+
+// condField is one named field of an event as a key of `match`.
+func condField(f eventField) field[Match] {
+	v := testValue(f.typ, f.about)
+	return field[Match]{fieldDoc{name: f.name, about: f.about, shape: v.shape}, func(c *checker, n *yaml.Node, m *Match) {
+		if t, ok := v.read(c, n); ok {
+			m.Conds = append(m.Conds, Cond{Field: f.name, read: f.read, test: t})
+		}
+	}}
+}
+
+// condsField is a mapping of names that are the reader's own to conditions.
+func condsField(name, about string, read func(string) reader) field[Match] {
+	v := tableOf(about, testValue(textField, "text"), nil)
+	return field[Match]{fieldDoc{name: name, about: about, shape: v.shape}, func(c *checker, n *yaml.Node, m *Match) {
+		ts, ok := v.read(c, n)
+		for _, k := range sortedKeys(ts) {
+			if ok {
+				m.Conds = append(m.Conds, Cond{Field: name + " " + k, read: read(k), test: ts[k]})
+			}
+		}
+	}}
+}
+
+// testValue reads what a field must be: one value, a list of which any will
+// do, or a mapping of which all must hold.
+func testValue(typ fieldType, what string) value[test] {
+	one := scalarTest(typ, what)
+	some := list(one)
+	asAny := value[test]{some.shape, func(c *checker, n *yaml.Node) (test, bool) {
+		ts, ok := some.read(c, n)
+		if len(ts) == 1 {
+			return ts[0], ok
+		}
+		if len(ts) == 0 && ok {
+			c.fail(n, "", "an empty list matches nothing")
+		}
+		return test{op: opAny, sub: ts}, ok && len(ts) > 0
+	}}
+	fields := testFields(typ, asAny)
+	s := &shape{what: what, oneOf: append(append([]*shape{}, some.shape.oneOf...), object(what, fields, nil).shape)}
+	return value[test]{s, func(c *checker, n *yaml.Node) (test, bool) {
+		if c.resolve(n).Kind != yaml.MappingNode {
+			return asAny.read(c, n)
+		}
+		all := test{op: opAll}
+		before := len(c.problems)
+		readObject(c, n, what, fields, &all)
+		if len(all.sub) == 0 && len(c.problems) == before {
+			c.fail(n, "", "a condition is expected in the braces")
+		}
+		return all, len(all.sub) > 0
+	}}
+}
+
+// testFields are the words that say how to compare.
+func testFields(typ fieldType, plain value[test]) []field[test] {
+	fs := []field[test]{sub("not", "anything but this", plain, func(t test) test { return test{op: opNot, sub: []test{t}} })}
+	if typ != textField {
+		return fs
+	}
+	for _, w := range []struct {
+		name, about string
+		op          op
+	}{
+		{"is", "exactly this, * and ? being themselves", opIs},
+		{"glob", "this, where * is any text and ? any letter", opGlob},
+		{"starts", "begins with this", opStarts},
+		{"ends", "ends with this", opEnds},
+		{"contains", "holds this", opContains},
+		{"regex", "a regular expression (RE2) that is found in it", opRegex},
+	} {
+		same := func(t test) test { return t }
+		fs = append(fs, sub(w.name, w.about, anyOf(textTest(w.op)), same))
+	}
+	return fs
+}
+
+func anyOf(v value[test]) value[test] {
+	some := list(v)
+	return value[test]{some.shape, func(c *checker, n *yaml.Node) (test, bool) {
+		ts, ok := some.read(c, n)
+		return test{op: opAny, sub: ts}, ok && len(ts) > 0
+	}}
+}
+
+// sub is a field that adds what it reads to a test of which all must hold.
+func sub(name, about string, v value[test], wrap func(test) test) field[test] {
+	return field[test]{fieldDoc{name: name, about: about, shape: v.shape}, func(c *checker, n *yaml.Node, all *test) {
+		if t, ok := v.read(c, n); ok {
+			all.sub = append(all.sub, wrap(t))
+		}
+	}}
+}
+
+func textTest(o op) value[test] {
+	v := text("text")
+	return value[test]{v.shape, func(c *checker, n *yaml.Node) (test, bool) {
+		s, ok := v.read(c, n)
+		t := test{op: o, text: []byte(s)}
+		if ok && o == opRegex {
+			re, err := regexp.Compile(s)
+			if err != nil {
+				c.fail(n, "RE2: no look-around, no back-references", "no regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+				return t, false
+			}
+			t.re = re
+		}
+		return t, ok
+	}}
+}
+
+func scalarTest(typ fieldType, what string) value[test] {
+	switch typ {
+	case numberField:
+		return value[test]{&shape{kind: "string", what: "a number, 401-403 or 4xx"}, readRange}
+	case addrField:
+		p := prefix("an address or prefix")
+		return value[test]{p.shape, func(c *checker, n *yaml.Node) (test, bool) {
+			x, ok := p.read(c, n)
+			return test{op: opPrefix, prefix: x}, ok
+		}}
+	}
+	v := text("text")
+	return value[test]{&shape{kind: "string", what: what}, func(c *checker, n *yaml.Node) (test, bool) {
+		s, ok := v.read(c, n)
+		if strings.ContainsAny(s, "*?") {
+			return test{op: opGlob, text: []byte(s)}, ok
+		}
+		return test{op: opIs, text: []byte(s)}, ok
+	}}
+}
+
+// readRange reads 401, 401-403, 4xx, >=500, <400.
+func readRange(c *checker, n *yaml.Node) (test, bool) {
+	s, ok := c.scalar(n, "a number or a range")
+	if !ok {
+		return test{}, false
+	}
+	lo, hi, ok := parseRange(s)
+	if !ok {
+		c.fail(n, "401, 401-403, 4xx or >=500", "a number or a range expected, not %q", clip(s))
+	} else if lo > hi {
+		c.fail(n, "", "the range %s is empty", clip(s))
+		ok = false
+	}
+	return test{op: opRange, lo: lo, hi: hi}, ok
+}
+
+func parseRange(s string) (lo, hi int64, ok bool) {
+	num := func(t string) int64 {
+		v, err := strconv.ParseInt(strings.TrimSpace(t), 10, 32)
+		ok = ok && err == nil && v >= 0
+		return v
+	}
+	ok = true
+	switch {
+	case len(s) == 3 && s[1:] == "xx":
+		d := num(s[:1])
+		return d * 100, d*100 + 99, ok
+	case strings.HasPrefix(s, ">="):
+		return num(s[2:]), math.MaxInt64, ok
+	case strings.HasPrefix(s, ">"):
+		return num(s[1:]) + 1, math.MaxInt64, ok
+	case strings.HasPrefix(s, "<="):
+		return 0, num(s[2:]), ok
+	case strings.HasPrefix(s, "<"):
+		return 0, num(s[1:]) - 1, ok
+	}
+	if a, b, found := strings.Cut(s, "-"); found {
+		return num(a), num(b), ok
+	}
+	v := num(s)
+	return v, v, ok
+}
+
+// weightValue reads `weight`: a number, or weights by kind of event and by
+// the value of a field.
+func weightValue() value[Weight] {
+	n := integer("a weight", 0, 1000)
+	fields := weightFields(n)
+	obj := object("weights", fields, func() Weight { return Weight{Base: 1} })
+	s := &shape{what: "a weight, or weights by kind and field", oneOf: []*shape{n.shape, obj.shape}}
+	return value[Weight]{s, func(c *checker, y *yaml.Node) (Weight, bool) {
+		if c.resolve(y).Kind == yaml.MappingNode {
+			return obj.read(c, y)
+		}
+		b, ok := n.read(c, y)
+		return Weight{Base: b}, ok
+	}}
+}
+
+func weightFields(n value[int]) []field[Weight] {
+	fs := []field[Weight]{key("base", "when no other applies", n, func(w *Weight) *int { return &w.Base })}
+	for i, k := range kindWords {
+		if k != "plain" {
+			fs = append(fs, key(k, "of this kind of event", n, func(w *Weight) *int { return &w.Kinds[parse.Kind(i)] }))
+		}
+	}
+	for _, f := range eventFields() {
+		fs = append(fs, weighField(f, n))
+	}
+	return fs
+}
+
+// weighField is weights by the value of one field: {root: 2}. Its keys are
+// read as `match` reads values.
+func weighField(f eventField, n value[int]) field[Weight] {
+	v := tableOf("weights by value of "+f.name, n, nil)
+	one := scalarTest(f.typ, f.about)
+	return field[Weight]{fieldDoc{name: f.name, about: "by value: " + f.about, shape: v.shape}, func(c *checker, y *yaml.Node, w *Weight) {
+		c.pairs(y, v.shape.what, func(k, val *yaml.Node) {
+			t, ok := one.read(c, k)
+			if x, isNum := n.read(c, val); ok && isNum {
+				w.conds = append(w.conds, weighing{Cond{Field: f.name, read: f.read, test: t}, x})
+			}
+		})
+	}}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

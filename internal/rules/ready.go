@@ -1,0 +1,153 @@
+package rules
+
+import (
+	"embed"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+//go:embed ready/*.yaml
+var readyFiles embed.FS
+
+// readyRules is one file of ready rules: the usual logs of a service, and
+// what to count in them.
+type readyRules struct {
+	about   string
+	auto    bool
+	sources []Source
+	drafts  []*draft
+}
+
+func readyFields() []field[readyRules] {
+	return []field[readyRules]{
+		must(key("about", "what it protects", text("a sentence"), func(r *readyRules) *string { return &r.about })),
+		key("auto", "whether use: auto switches it on", boolean(), func(r *readyRules) *bool { return &r.auto }),
+		key("sources", "its usual logs", list(sourceValue()), func(r *readyRules) *[]Source { return &r.sources }),
+		key("rules", "what to count", list(ruleValue()), func(r *readyRules) *[]*draft { return &r.drafts }),
+	}
+}
+
+// Ready is what a person may want to know of one set of ready rules.
+type Ready struct{ Name, About, Text string }
+
+// ReadyRules lists the ready rules that this binary holds, by name.
+func ReadyRules() []Ready {
+	var out []Ready
+	for _, n := range readyNames() {
+		data, err := readyFiles.ReadFile("ready/" + n + ".yaml")
+		if err != nil {
+			continue
+		}
+		r, _ := readReady(n)
+		out = append(out, Ready{Name: n, About: r.about, Text: string(data)})
+	}
+	return out
+}
+
+func readyNames() []string {
+	entries, err := readyFiles.ReadDir("ready")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return out
+}
+
+func readReady(name string) (readyRules, []Problem) {
+	c := &checker{file: "ready:" + name}
+	var r readyRules
+	data, err := readyFiles.ReadFile("ready/" + name + ".yaml")
+	if err != nil {
+		return r, []Problem{{File: c.file, Msg: err.Error()}}
+	}
+	if root := c.document(data); root != nil {
+		readObject(c, root, "ready rules", readyFields(), &r)
+	}
+	for i := range r.sources {
+		r.sources[i].Ready = name
+	}
+	for _, d := range r.drafts {
+		d.Ready = name
+	}
+	return r, c.problems
+}
+
+// useReady switches on what `use` names: names, auto, and -name to leave one
+// of auto out.
+func (c *checker) useReady(b *book) {
+	names := readyNames()
+	on, auto := c.used(b.use, names)
+	for _, n := range names {
+		if !on[n] && !auto[n] {
+			continue
+		}
+		r, ps := readReady(n)
+		c.problems = append(c.problems, ps...)
+		if !on[n] && !r.auto {
+			continue
+		}
+		b.Ready = append(b.Ready, n)
+		b.drafts = append(b.drafts, r.drafts...)
+		for _, s := range r.sources {
+			b.addSource(s)
+		}
+	}
+}
+
+func (c *checker) used(use []usage, names []string) (on, auto map[string]bool) {
+	on, auto = map[string]bool{}, map[string]bool{}
+	off := map[string]bool{}
+	for _, u := range use {
+		n, minus := strings.CutPrefix(u.name, "-")
+		switch {
+		case u.name == "auto":
+			for _, n := range names {
+				auto[n] = true
+			}
+		case !slices.Contains(names, n):
+			if n != "" {
+				c.fail(u.node, didYouMean(n, append([]string{"auto"}, names...)), "there are no ready rules %q", clip(n))
+			}
+		case minus:
+			off[n] = true
+		default:
+			on[n] = true
+		}
+	}
+	for n := range off {
+		delete(auto, n)
+	}
+	return on, auto
+}
+
+// addSource adds a ready rule's source unless the file names the same place.
+func (b *book) addSource(s Source) {
+	for _, o := range b.Sources {
+		if o.Kind == s.Kind && (s.Kind == Auth || o.Path == s.Path) {
+			return
+		}
+	}
+	b.Sources = append(b.Sources, s)
+}
+
+// Waiting tells the globs of a ready rule's logs of which none exists; the
+// rule idles until they do. exists answers for one path or glob.
+func (s *Set) Waiting(exists func(glob string) bool) []string {
+	var out []string
+	for _, src := range s.Sources {
+		if src.Ready != "" && src.Kind == File && !exists(src.Path) {
+			out = append(out, src.Path)
+		}
+	}
+	return out
+}
+
+// Exists reports whether any file matches glob now.
+func Exists(glob string) bool {
+	m, err := filepath.Glob(glob)
+	return err == nil && len(m) > 0
+}

@@ -1,0 +1,115 @@
+package rules
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+func sortNetworks[T any](s []T, of func(T) netip.Prefix) {
+	slices.SortStableFunc(s, func(a, b T) int { return cmp.Compare(of(b).Bits(), of(a).Bits()) })
+}
+
+// sourceEntry is one element of `sources` as it is written.
+type sourceEntry struct {
+	Source
+	file, pipe string
+	journal    bool
+	zone       string
+	exclude    []string
+}
+
+// sourceValue reads auth, stdin, {file: GLOB, …}, {pipe: PATH, …} and
+// {journal: {units: […]}, …}.
+func sourceValue() value[Source] {
+	plain := word("a source", "auth", "journal", "stdin")
+	obj := object("a source", sourceFields(), nil)
+	s := &shape{what: "a source", oneOf: []*shape{plain.shape, obj.shape}}
+	return value[Source]{s, func(c *checker, n *yaml.Node) (Source, bool) {
+		if c.resolve(n).Kind != yaml.MappingNode {
+			w, ok := plain.read(c, n)
+			kind := map[string]SourceKind{"auth": Auth, "journal": Journal, "stdin": Stdin}[w]
+			return Source{Kind: kind, Line: n.Line}, ok
+		}
+		e, ok := obj.read(c, n)
+		if !ok {
+			return Source{}, false
+		}
+		return c.source(n, e)
+	}}
+}
+
+func sourceFields() []field[sourceEntry] {
+	journal := object("a selection of the journal", []field[Source]{
+		key("units", "systemd units", list(text("a unit")), func(s *Source) *[]string { return &s.Units }),
+		key("identifiers", "syslog identifiers", list(text("an identifier")), func(s *Source) *[]string { return &s.Identifiers }),
+		key("matches", "FIELD=value, as journalctl takes them", list(text("FIELD=value")), func(s *Source) *[]string { return &s.Matches }),
+	}, nil)
+	return []field[sourceEntry]{
+		key("file", "a file or glob", path("a file or glob"), func(s *sourceEntry) *string { return &s.file }),
+		key("exclude", "globs of files that are left out", list(path("a glob")), func(s *sourceEntry) *[]string { return &s.exclude }),
+		key("pipe", "a named pipe", path("a pipe"), func(s *sourceEntry) *string { return &s.pipe }),
+		{fieldDoc{name: "journal", about: "systemd's journal, or a part of it", shape: journal.shape}, func(c *checker, n *yaml.Node, s *sourceEntry) {
+			j, _ := journal.read(c, n)
+			s.journal, s.Units, s.Identifiers, s.Matches = true, j.Units, j.Identifiers, j.Matches
+		}},
+		key("service", "what writes it; recognised when left out", text("a service's name"), func(s *sourceEntry) *string { return &s.Service }),
+		key("format", "combined, common, vhost, json, logfmt, or a log_format; recognised when left out", text("a format"), func(s *sourceEntry) *string { return &s.Format }),
+		key("client", "who the client is when a proxy stands before the server", clientValue(), func(s *sourceEntry) *Client { return &s.Client }),
+		key("zone", "of stamps that name none, such as Europe/Zurich or UTC", text("a time zone"), func(s *sourceEntry) *string { return &s.zone }),
+	}
+}
+
+func clientValue() value[Client] {
+	header := text("a header's name")
+	lower := value[string]{header.shape, func(c *checker, n *yaml.Node) (string, bool) {
+		s, ok := header.read(c, n)
+		if ok && strings.ContainsAny(s, " :\t") {
+			c.fail(n, "x-forwarded-for", "a header's name expected, not %q", clip(s))
+			return "", false
+		}
+		return strings.ToLower(s), ok
+	}}
+	return object("a client", []field[Client]{
+		must(key("header", "names the client: x-forwarded-for, forwarded, cf-connecting-ip…", lower, func(cl *Client) *string { return &cl.Header })),
+		must(key("trusted", "proxies whose header is believed", list(prefix("a proxy's address or prefix")), func(cl *Client) *[]netip.Prefix { return &cl.Trusted })),
+	}, nil)
+}
+
+func (c *checker) source(n *yaml.Node, e sourceEntry) (Source, bool) {
+	s := e.Source
+	s.Line, s.Exclude = n.Line, e.exclude
+	kinds := 0
+	for _, k := range []struct {
+		on   bool
+		kind SourceKind
+		path string
+	}{{e.file != "", File, e.file}, {e.pipe != "", Pipe, e.pipe}, {e.journal, Journal, ""}} {
+		if k.on {
+			kinds++
+			s.Kind, s.Path = k.kind, k.path
+		}
+	}
+	ok := true
+	if kinds != 1 {
+		c.fail(n, "", "one of file, pipe and journal expected")
+		ok = false
+	}
+	if e.zone != "" {
+		loc, err := time.LoadLocation(e.zone)
+		if err != nil || strings.Contains(e.zone, "..") {
+			c.fail(n, "such as Europe/Zurich or UTC", "no time zone %q is known here", clip(e.zone))
+			ok = false
+		}
+		s.Zone = loc
+	}
+	if s.Exclude != nil && s.Kind != File {
+		c.fail(n, "", "exclude belongs to file")
+		ok = false
+	}
+	return s, ok
+}

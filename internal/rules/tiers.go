@@ -1,0 +1,105 @@
+package rules
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// tiersValue reads {by: field customer, file: customers.yaml, default: free,
+// free: {capacity: 10, leak: 6s}, pro: {…}}: what is not by, file or default
+// is a tier.
+func tiersValue() value[*Tiers] {
+	by, file, word := keyValue(), path("a file"), name("a tier's name")
+	tier := object("a tier", []field[Tier]{
+		must(key("capacity", "events its bucket holds", integer("capacity", 0, maxCount), func(t *Tier) *int { return &t.Capacity })),
+		must(key("leak", "time for one event to drain", duration("leak", minLeak, maxLeak), func(t *Tier) *time.Duration { return &t.Leak })),
+	}, nil)
+	s := &shape{kind: "object", what: "tiers", values: tier.shape, fields: []fieldDoc{
+		{name: "by", about: "what tells the customer, as in key", shape: by.shape, required: true},
+		{name: "file", about: "a YAML file of customer: tier", shape: file.shape, required: true},
+		{name: "default", about: "the tier of who is not in the file", shape: word.shape, required: true},
+	}}
+	return value[*Tiers]{s, func(c *checker, n *yaml.Node) (*Tiers, bool) {
+		t := &Tiers{Tiers: map[string]Tier{}}
+		before := len(c.problems)
+		c.pairs(n, "tiers", func(k, v *yaml.Node) {
+			switch k.Value {
+			case "by":
+				if parts, ok := by.read(c, v); ok && len(parts) == 1 {
+					t.By = parts[0]
+				} else if ok {
+					c.fail(v, "", "tiers go by one thing")
+				}
+			case "file":
+				t.File, _ = file.read(c, v)
+			case "default":
+				t.Default, _ = word.read(c, v)
+			default:
+				x, _ := tier.read(c, v)
+				t.Tiers[k.Value] = x
+			}
+		})
+		return t, len(c.problems) == before && c.tiersWhole(n, t)
+	}}
+}
+
+// tiersWhole checks what only shows when all of it is read.
+func (c *checker) tiersWhole(n *yaml.Node, t *Tiers) bool {
+	switch {
+	case t.By.By == ByAll || t.By.By == ByPrefix || t.By.By == ByAddr:
+		c.fail(n, "by: field customer", "tiers need by: what tells the customer")
+	case t.File == "":
+		c.fail(n, "", "tiers need file: who has which tier")
+	case len(t.Tiers) == 0:
+		c.fail(n, "free: {capacity: 10, leak: 6s}", "tiers need at least one tier")
+	case t.Default == "":
+		c.fail(n, "default: "+sortedKeys(t.Tiers)[0], "tiers need default: the tier of the unknown")
+	default:
+		if _, ok := t.Tiers[t.Default]; !ok {
+			c.fail(n, didYouMean(t.Default, sortedKeys(t.Tiers)), "there is no tier %q", clip(t.Default))
+			return false
+		}
+		return true
+	}
+	return false
+}
+
+// loadTiers reads the file of customers. One that is missing is a warning:
+// everybody has the default tier then.
+func (c *checker) loadTiers(at *yaml.Node, t *Tiers) {
+	data, err := readFile(t.File)
+	if os.IsNotExist(err) {
+		c.warn(at.Line, at.Column, "", "%s is not there: all have the tier %s", t.File, t.Default)
+		return
+	}
+	if err != nil {
+		c.fail(at, "", "%v", err)
+		return
+	}
+	in := &checker{file: t.File}
+	if root := in.document(data); root != nil {
+		names := sortedKeys(t.Tiers)
+		m, _ := tableOf("customer: tier", word("a tier", names...), nil).read(in, root)
+		t.Members = m
+	}
+	for _, p := range in.problems {
+		c.add(p)
+	}
+}
+
+// readFile is os.ReadFile with a bound, and errors that name the place once.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, name)
+}
+
+func trimYAML(err error) string {
+	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  ")
+}

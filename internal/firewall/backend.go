@@ -5,7 +5,9 @@ package firewall
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"strconv"
 	"time"
 )
 
@@ -17,6 +19,25 @@ const (
 	Reject        // tcp-reset, or an ICMP error
 	Slow          // new connections limited to a few a minute
 )
+
+var actionNames = [...]string{"drop", "reject", "slow"}
+
+func (a Action) String() string {
+	if int(a) < len(actionNames) {
+		return actionNames[a]
+	}
+	return "action " + strconv.Itoa(int(a))
+}
+
+// ParseAction reads what String writes.
+func ParseAction(s string) (Action, error) {
+	for i, n := range actionNames {
+		if s == n {
+			return Action(i), nil
+		}
+	}
+	return 0, fmt.Errorf("action %q: want drop, reject or slow", s)
+}
 
 // Ports is an inclusive range; Proto is "tcp", "udp" or "" for both.
 type Ports struct {
@@ -30,7 +51,8 @@ type Entry struct {
 	Prefix netip.Prefix
 	Until  time.Time // UTC; the wall lifts it by itself by then where it can
 	Action Action
-	Ports  []Ports // none: all
+	Ports  []Ports // none: all; at most MaxPorts
+	Cut    bool    // running connections end too
 }
 
 // Policy is what stands around the blocks.
@@ -65,4 +87,40 @@ type Backend interface {
 	List(ctx context.Context) ([]Entry, error)
 	// Teardown removes all that is ours and nothing else.
 	Teardown(ctx context.Context) error
+}
+
+// Checker is a Backend that can tell cheaply whether what Setup made still
+// stands (chain, hook, table, sets), without looking at every block. The error
+// wraps ErrBroken when it does not: call Setup, then Block what is missing.
+type Checker interface {
+	Check(ctx context.Context) error
+}
+
+// Expirer is a Backend whose wall does not lift blocks by itself, or leaves
+// their remains: Expire removes those whose end has come.
+type Expirer interface {
+	Expire(ctx context.Context) error
+}
+
+// Noter is a Backend that has something to say to the administrator after
+// Setup: what works less well than it could here, and why. One line each.
+type Noter interface {
+	Notes() []string
+}
+
+// Watcher is a Backend whose wall tells when somebody else changes what is
+// ours. Watch blocks until ctx is done or the wall stops telling, and calls
+// emit from its own goroutine, once for several changes that come together.
+// It may run beside the other methods.
+type Watcher interface {
+	Watch(ctx context.Context, emit func(Change)) error
+}
+
+// Change is what somebody else did to our part of a wall.
+type Change struct {
+	// Deleted are the prefixes whose elements were removed by hand.
+	Deleted []netip.Prefix
+	// Broken says that tables, chains, sets or rules of ours went, or that
+	// changes were missed: run Setup and Reconcile.
+	Broken bool
 }

@@ -1,0 +1,61 @@
+package firewall
+
+import (
+	"context"
+	"net/netip"
+	"time"
+)
+
+// DryRun is a wall that only remembers. It forgets blocks whose end has come.
+type DryRun struct {
+	held map[netip.Prefix]Entry
+}
+
+// NewDryRun returns an empty one.
+func NewDryRun() *DryRun { return &DryRun{held: map[netip.Prefix]Entry{}} }
+
+// Name is "dry-run".
+func (d *DryRun) Name() string { return "dry-run" }
+
+// Setup accepts every policy: nothing is done that it could concern.
+func (d *DryRun) Setup(context.Context, Policy) error { return nil }
+
+// Block remembers entries.
+func (d *DryRun) Block(_ context.Context, es []Entry) error {
+	live, ended, err := prepare(es, time.Now())
+	for _, e := range live {
+		d.held[e.Prefix] = e
+	}
+	for _, p := range ended {
+		delete(d.held, p)
+	}
+	return err
+}
+
+// Unblock forgets prefixes.
+func (d *DryRun) Unblock(_ context.Context, ps []netip.Prefix) error {
+	for _, p := range ps {
+		delete(d.held, p)
+	}
+	return nil
+}
+
+// List tells what is remembered.
+func (d *DryRun) List(context.Context) ([]Entry, error) {
+	now := time.Now()
+	var es []Entry
+	for p, e := range d.held {
+		if !e.Until.After(now) {
+			delete(d.held, p)
+			continue
+		}
+		es = append(es, e)
+	}
+	return es, nil
+}
+
+// Teardown forgets everything.
+func (d *DryRun) Teardown(context.Context) error {
+	clear(d.held)
+	return nil
+}

@@ -1,0 +1,180 @@
+package firewall
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxPorts is how many port ranges one entry may have: iptables' multiport
+// takes fifteen ports, a range counting as two.
+const MaxPorts = 7
+
+// latest is the last instant that every wall can express (32 bits of Unix
+// seconds, iptables-extensions(8) under time).
+var latest = time.Unix(1<<31-1, 0).UTC()
+
+// Validate reports the first thing wrong with an entry, whatever its wall.
+func (e Entry) Validate() error {
+	if err := validPrefix(e.Prefix); err != nil {
+		return err
+	}
+	if int(e.Action) >= len(actionNames) {
+		return fmt.Errorf("%s: unknown action %d", e.Prefix, e.Action)
+	}
+	if e.Until.After(latest) {
+		return fmt.Errorf("%s: ends after %s", e.Prefix, latest.Format(time.RFC3339))
+	}
+	if err := validPorts(e.Ports); err != nil {
+		return fmt.Errorf("%s: %w", e.Prefix, err)
+	}
+	return nil
+}
+
+func validPrefix(p netip.Prefix) error {
+	switch {
+	case !p.IsValid():
+		return errors.New("invalid prefix")
+	case p.Addr().Is4In6(), p.Addr().Zone() != "":
+		return fmt.Errorf("%s: mapped or zoned address", p)
+	case p.Masked() != p:
+		return fmt.Errorf("%s: bits set after the prefix", p)
+	case p.Bits() == 0:
+		return fmt.Errorf("%s: everything", p)
+	}
+	return nil
+}
+
+func validPorts(ps []Ports) error {
+	if len(ps) > MaxPorts {
+		return fmt.Errorf("%d port ranges, at most %d", len(ps), MaxPorts)
+	}
+	for _, p := range ps {
+		if p.Proto != "" && p.Proto != "tcp" && p.Proto != "udp" {
+			return fmt.Errorf("protocol %q: want tcp or udp", p.Proto)
+		}
+		if p.From == 0 || p.To < p.From {
+			return fmt.Errorf("ports %d-%d: empty range", p.From, p.To)
+		}
+	}
+	return nil
+}
+
+// prepare splits what Block got into what is to stand and what ended already,
+// each prefix once, the last mention winning. Entries that are not valid are
+// left out and named in the error.
+func prepare(es []Entry, now time.Time) (live []Entry, ended []netip.Prefix, err error) {
+	at := make(map[netip.Prefix]int, len(es))
+	var errs []error
+	for _, e := range es {
+		if bad := e.Validate(); bad != nil {
+			errs = append(errs, bad)
+			continue
+		}
+		if i, ok := at[e.Prefix]; ok {
+			live[i] = e
+			continue
+		}
+		at[e.Prefix] = len(live)
+		live = append(live, e)
+	}
+	live = slices.DeleteFunc(live, func(e Entry) bool {
+		if e.Until.After(now) {
+			return false
+		}
+		ended = append(ended, e.Prefix)
+		return true
+	})
+	return live, ended, errors.Join(errs...)
+}
+
+// note is how a wall that keeps text remembers an entry:
+// "stoplog 192.0.2.0/28 until=2026-01-02T15:04:05Z action=drop ports=tcp/22 cut".
+func note(e Entry) string {
+	s := "stoplog " + e.Prefix.String() + " until=" + e.Until.UTC().Format(time.RFC3339) + " action=" + e.Action.String()
+	if len(e.Ports) > 0 {
+		s += " ports=" + formatPorts(e.Ports)
+	}
+	if e.Cut {
+		s += " cut"
+	}
+	return s
+}
+
+// parseNote reads what note wrote; anything else is false.
+func parseNote(s string) (Entry, bool) {
+	f := strings.Fields(s)
+	if len(f) < 4 || f[0] != "stoplog" {
+		return Entry{}, false
+	}
+	var e Entry
+	var err error
+	if e.Prefix, err = netip.ParsePrefix(f[1]); err != nil {
+		return Entry{}, false
+	}
+	for _, w := range f[2:] {
+		k, v, _ := strings.Cut(w, "=")
+		switch k {
+		case "until":
+			e.Until, err = time.Parse(time.RFC3339, v)
+		case "action":
+			e.Action, err = ParseAction(v)
+		case "ports":
+			e.Ports, err = parsePorts(v)
+		case "cut":
+			e.Cut = true
+		default:
+			return Entry{}, false
+		}
+		if err != nil {
+			return Entry{}, false
+		}
+	}
+	return e, e.Validate() == nil && !e.Until.IsZero()
+}
+
+func formatPorts(ps []Ports) string {
+	var b strings.Builder
+	for i, p := range ps {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if p.Proto != "" {
+			b.WriteString(p.Proto + "/")
+		}
+		b.WriteString(strconv.Itoa(int(p.From)))
+		if p.To != p.From {
+			b.WriteString("-" + strconv.Itoa(int(p.To)))
+		}
+	}
+	return b.String()
+}
+
+func parsePorts(s string) ([]Ports, error) {
+	var ps []Ports
+	for w := range strings.SplitSeq(s, ",") {
+		var p Ports
+		if proto, rest, ok := strings.Cut(w, "/"); ok {
+			p.Proto, w = proto, rest
+		}
+		from, to, ranged := strings.Cut(w, "-")
+		if !ranged {
+			to = from
+		}
+		a, err := strconv.ParseUint(from, 10, 16)
+		if err != nil {
+			return nil, err
+		}
+		b, err := strconv.ParseUint(to, 10, 16)
+		if err != nil {
+			return nil, err
+		}
+		p.From, p.To = uint16(a), uint16(b)
+		ps = append(ps, p)
+	}
+	return ps, validPorts(ps)
+}

@@ -1,0 +1,51 @@
+package firewalltest
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// RequireEnv turns every skipped kernel test into a failure.
+const RequireEnv = "STOPLOG_REQUIRE_KERNEL_TESTS"
+
+// SkipKernel skips a test that this machine cannot run, saying why; where
+// kernel tests are required, that is a failure.
+func SkipKernel(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv(RequireEnv) == "1" {
+		t.Fatalf("%s, and %s=1", why, RequireEnv)
+	}
+	t.Skip(why)
+}
+
+// NeedPrograms skips without them.
+func NeedPrograms(t testing.TB, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		if _, err := exec.LookPath(n); err != nil {
+			SkipKernel(t, "needs the program "+n)
+		}
+	}
+}
+
+// Namespace moves the calling goroutine into an empty network namespace of
+// its own, with lo up, for the rest of its life; programs and sockets that it
+// starts are in there too. Needs root.
+func Namespace(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		SkipKernel(t, "needs root for a network namespace")
+	}
+	NeedPrograms(t, "ip")
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		SkipKernel(t, "needs a network namespace: "+err.Error())
+	}
+	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		t.Fatalf("lo up: %v: %s", err, out)
+	}
+}

@@ -1,0 +1,228 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"go4.org/netipx"
+)
+
+// HostsDeny is the wall of the TCP wrappers, hosts_access(5): lines between
+// our markers in hosts.deny. It refuses connections to programs that use
+// libwrap, whatever their port; an entry's action and ports are remembered
+// but every entry refuses all of them, except slowed ones, which get no line.
+//
+// Nothing in it ends by itself: ended lines go at Setup, at every write, and
+// at Expire.
+type HostsDeny struct {
+	file  denyFile
+	max   int
+	allow []netip.Prefix
+}
+
+// maxExcept bounds one line: libwrap reads at most 2,047 bytes of it
+// (BUFLEN in its hosts_access.c).
+const maxExcept = 1500
+
+// NewHostsDeny prepares the wall; the file is not touched before Setup.
+func NewHostsDeny(o Options) (*HostsDeny, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &HostsDeny{file: denyFile{path: o.HostsDeny, name: o.Name}, max: o.MaxRules}, nil
+}
+
+// Name is "hosts.deny".
+func (w *HostsDeny) Name() string { return "hosts.deny" }
+
+// Setup proves that the file can be replaced, takes out what ended, and
+// writes the exceptions of the new policy.
+func (w *HostsDeny) Setup(ctx context.Context, p Policy) error {
+	if err := w.probe(ctx); err != nil {
+		return err
+	}
+	w.allow = p.Allow
+	return w.change(ctx, func(map[netip.Prefix]Entry) error { return nil })
+}
+
+func (w *HostsDeny) probe(context.Context) error { return w.file.probe() }
+
+// Block writes a line for each entry.
+func (w *HostsDeny) Block(ctx context.Context, es []Entry) error {
+	live, ended, err := prepare(es, time.Now())
+	more := w.change(ctx, func(held map[netip.Prefix]Entry) error {
+		for _, p := range ended {
+			delete(held, p)
+		}
+		full := &FullError{Wall: w.Name(), Max: w.max}
+		for _, e := range live {
+			if _, there := held[e.Prefix]; !there && len(held) >= w.max {
+				full.Left = append(full.Left, e.Prefix)
+				continue
+			}
+			held[e.Prefix] = e
+		}
+		if len(full.Left) > 0 {
+			return full
+		}
+		return nil
+	})
+	return errors.Join(err, more)
+}
+
+// Unblock takes the lines of these prefixes out.
+func (w *HostsDeny) Unblock(ctx context.Context, ps []netip.Prefix) error {
+	return w.change(ctx, func(held map[netip.Prefix]Entry) error {
+		for _, p := range ps {
+			delete(held, p)
+		}
+		return nil
+	})
+}
+
+// List reads our lines back. Those whose end has come are not listed.
+func (w *HostsDeny) List(context.Context) ([]Entry, error) {
+	t, err := w.file.read()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	var es []Entry
+	for _, e := range t.held() {
+		if e.Until.After(now) {
+			es = append(es, e)
+		}
+	}
+	return es, nil
+}
+
+// Expire takes out the lines whose end has come.
+func (w *HostsDeny) Expire(ctx context.Context) error {
+	return w.change(ctx, func(map[netip.Prefix]Entry) error { return nil })
+}
+
+// Teardown takes our lines and markers out; the rest is as it was found.
+func (w *HostsDeny) Teardown(context.Context) error {
+	return w.file.update(func(denyText) []string { return nil })
+}
+
+// Notes says what this wall cannot do.
+func (w *HostsDeny) Notes() []string {
+	return []string{"refuses only programs that use libwrap, on all their ports; slowed prefixes get no line"}
+}
+
+// change rewrites our lines with what do makes of them, if they differ.
+func (w *HostsDeny) change(ctx context.Context, do func(map[netip.Prefix]Entry) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var told error
+	err := w.file.update(func(t denyText) []string {
+		held := t.held()
+		now := time.Now()
+		for p, e := range held {
+			if !e.Until.After(now) {
+				delete(held, p)
+			}
+		}
+		told = do(held)
+		return w.lines(held)
+	})
+	return errors.Join(told, err)
+}
+
+// lines prints the held entries in a set order.
+func (w *HostsDeny) lines(held map[netip.Prefix]Entry) []string {
+	es := make([]Entry, 0, len(held))
+	for _, e := range held {
+		es = append(es, e)
+	}
+	slices.SortFunc(es, func(a, b Entry) int { return a.Prefix.Compare(b.Prefix) })
+	lines := []string{}
+	for _, e := range es {
+		lines = append(lines, "# "+note(e))
+		if e.Action != Slow {
+			lines = append(lines, denyLines(e.Prefix, w.allow)...)
+		}
+	}
+	return lines
+}
+
+// denyLines refuses p but for what is allowed in it.
+func denyLines(p netip.Prefix, allow []netip.Prefix) []string {
+	var inside []string
+	for _, a := range allow {
+		switch {
+		case !a.Overlaps(p):
+		case a.Bits() <= p.Bits():
+			return nil
+		default:
+			inside = append(inside, denyForm(a))
+		}
+	}
+	line := "ALL: " + denyForm(p)
+	if len(inside) == 0 {
+		return []string{line}
+	}
+	slices.Sort(inside)
+	if line += " EXCEPT " + strings.Join(slices.Compact(inside), " "); len(line) <= maxExcept {
+		return []string{line}
+	}
+	return denyPieces(p, allow)
+}
+
+// denyPieces is for exceptions too many for one line: p without them, piece
+// by piece.
+func denyPieces(p netip.Prefix, allow []netip.Prefix) []string {
+	var lines []string
+	for _, piece := range Subtract([]netip.Prefix{p}, allow) {
+		lines = append(lines, "ALL: "+denyForm(piece))
+	}
+	return lines
+}
+
+// denyForm is a prefix in hosts_access(5)'s patterns: net/mask for IPv4,
+// [net]/length for IPv6, a single address without either.
+func denyForm(p netip.Prefix) string {
+	a := p.Addr()
+	switch {
+	case a.Is4() && p.IsSingleIP():
+		return a.String()
+	case a.Is4():
+		return a.String() + "/" + maskOf(p.Bits()).String()
+	case p.IsSingleIP():
+		return "[" + a.String() + "]"
+	}
+	return "[" + a.String() + "]/" + itoa(p.Bits())
+}
+
+// maskOf is the IPv4 netmask of a prefix length.
+func maskOf(bits int) netip.Addr {
+	m := ^uint32(0) << (32 - bits)
+	if bits == 0 {
+		m = 0
+	}
+	return netip.AddrFrom4([4]byte{byte(m >> 24), byte(m >> 16), byte(m >> 8), byte(m)})
+}
+
+// Subtract returns the fewest prefixes that cover exactly what is in ps and
+// not in allow: what lists that know no exceptions are made of.
+func Subtract(ps, allow []netip.Prefix) []netip.Prefix {
+	var b netipx.IPSetBuilder
+	for _, p := range ps {
+		b.AddPrefix(p)
+	}
+	for _, a := range allow {
+		b.RemovePrefix(a)
+	}
+	set, err := b.IPSet()
+	if err != nil { // only of invalid prefixes, which cover nothing
+		return nil
+	}
+	return set.Prefixes()
+}

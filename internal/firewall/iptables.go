@@ -1,0 +1,247 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-iptables/iptables"
+)
+
+// xtables is what we use of go-iptables, for one family.
+type xtables interface {
+	List(table, chain string) ([]string, error)
+	ChainExists(table, chain string) (bool, error)
+	NewChain(table, chain string) error
+	Insert(table, chain string, pos int, rulespec ...string) error
+	Append(table, chain string, rulespec ...string) error
+	Delete(table, chain string, rulespec ...string) error
+	ClearAndDeleteChain(table, chain string) error
+}
+
+// lockWait is how many seconds iptables waits for another program that holds
+// the xtables lock; without it go-iptables waits for ever.
+const lockWait = 5
+
+// IPTables is a wall of plain rules, one or a few a block, in a chain of our
+// own. Each rule says its end to us in its comment and to the kernel by the
+// time match. One run of iptables a rule, about a millisecond: for small lists
+// and old kernels.
+//
+// The chain NAME is jumped to first from INPUT (and FORWARD where asked, and
+// DOCKER-USER where it exists). In it, allowed prefixes, replies to our own
+// connections and neighbour discovery RETURN; then come NAME-LOCK, a lockdown,
+// and NAME-BLOCKS.
+type IPTables struct {
+	o       Options
+	open    func(v6 bool) (xtables, error)
+	fams    []*xtFamily
+	noTime  bool // said in Notes
+	noIPv6  bool
+	chain   string
+	table   string
+	builtin []string // chains that jump to ours
+	optHook []string // likewise, where they exist
+}
+
+// NewIPTables prepares the wall; nothing is run before Setup.
+func NewIPTables(o Options) (*IPTables, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	w := &IPTables{o: o, chain: strings.ToUpper(o.Name), open: func(v6 bool) (xtables, error) { return openXtables(o, v6) }}
+	switch o.Hook {
+	case HookInput:
+		w.table, w.builtin, w.optHook = "filter", []string{"INPUT"}, []string{"DOCKER-USER"}
+		if o.Forward {
+			w.builtin = append(w.builtin, "FORWARD")
+		}
+	case HookPrerouting:
+		w.table, w.builtin = "mangle", []string{"PREROUTING"}
+	case HookRaw:
+		w.table, w.builtin = "raw", []string{"PREROUTING"}
+	}
+	return w, nil
+}
+
+func openXtables(o Options, v6 bool) (xtables, error) {
+	proto, path := iptables.ProtocolIPv4, orDefault(o.IPTables, "iptables")
+	if v6 {
+		proto, path = iptables.ProtocolIPv6, orDefault(o.IP6Tables, "ip6tables")
+	}
+	return iptables.New(iptables.IPFamily(proto), iptables.Timeout(lockWait), iptables.Path(path))
+}
+
+// Name is "iptables".
+func (w *IPTables) Name() string { return "iptables" }
+
+// families opens iptables and, where the kernel has IPv6, ip6tables.
+func (w *IPTables) families() ([]*xtFamily, error) {
+	if w.fams != nil {
+		return w.fams, nil
+	}
+	var fams []*xtFamily
+	for _, v6 := range []bool{false, true} {
+		if v6 && !hasIPv6() {
+			w.noIPv6 = true
+			break
+		}
+		x, err := w.open(v6)
+		if err != nil {
+			return nil, fmt.Errorf("iptables: %w", err)
+		}
+		m := ruleMaker{v6: v6, time: true, ct: w.o.Hook != HookRaw, slow: w.o.Slow}
+		fams = append(fams, &xtFamily{x: x, w: w, m: m})
+	}
+	w.fams = fams
+	return fams, nil
+}
+
+// hasIPv6 reports whether this kernel knows IPv6 at all.
+func hasIPv6() bool {
+	_, err := os.Stat("/proc/net/if_inet6")
+	return err == nil
+}
+
+func (w *IPTables) each(ctx context.Context, do func(*xtFamily) error) error {
+	fams, err := w.families()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, f := range fams {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		errs = append(errs, do(f))
+	}
+	return errors.Join(errs...)
+}
+
+// Setup makes the chains, probes for the time match, hooks the chain in first,
+// and brings the policy up to date without an instant in which an allowed
+// host could be blocked. When it fails on a machine where nothing of ours
+// stood, nothing is left behind.
+func (w *IPTables) Setup(ctx context.Context, p Policy) error {
+	fresh := true
+	err := w.each(ctx, func(f *xtFamily) error {
+		there, err := f.x.ChainExists(w.table, w.chain)
+		fresh = fresh && err == nil && !there
+		return f.setup(p)
+	})
+	if err != nil && fresh && w.fams != nil {
+		for _, f := range w.fams {
+			_ = f.teardown() // the error that matters is the first one
+		}
+	}
+	return err
+}
+
+// Block appends each entry's rules before its older ones go, so that a
+// refresh leaves no gap.
+func (w *IPTables) Block(ctx context.Context, es []Entry) error {
+	live, ended, err := prepare(es, time.Now())
+	live, unfit := w.fitting(live)
+	full := &FullError{Wall: w.Name(), Max: w.o.MaxRules}
+	more := w.each(ctx, func(f *xtFamily) error { return f.block(ctx, live, setOf(ended), full) })
+	errs := []error{err, unfit, more}
+	if len(full.Left) > 0 {
+		errs = append(errs, full)
+	}
+	return errors.Join(errs...)
+}
+
+// fitting leaves out what the hook cannot do: refused rather than done
+// otherwise than asked.
+func (w *IPTables) fitting(es []Entry) ([]Entry, error) {
+	var errs []error
+	es = slices.DeleteFunc(es, func(e Entry) bool {
+		bad := e.Action == Slow && w.o.Hook == HookRaw || e.Action == Reject && w.o.Hook != HookInput
+		if bad {
+			errs = append(errs, fmt.Errorf("iptables: %s of %s at %s: %w", e.Action, e.Prefix, w.o.Hook, ErrUnsupported))
+		}
+		return bad
+	})
+	return es, errors.Join(errs...)
+}
+
+// Unblock deletes the rules of these prefixes.
+func (w *IPTables) Unblock(ctx context.Context, ps []netip.Prefix) error {
+	gone := setOf(ps)
+	return w.each(ctx, func(f *xtFamily) error {
+		return f.remove(ctx, func(e Entry) bool { return gone[e.Prefix] })
+	})
+}
+
+func setOf(ps []netip.Prefix) map[netip.Prefix]bool {
+	set := make(map[netip.Prefix]bool, len(ps))
+	for _, p := range ps {
+		set[p] = true
+	}
+	return set
+}
+
+// List reads our chain back. Rules whose end has come are not listed.
+func (w *IPTables) List(ctx context.Context) ([]Entry, error) {
+	var es []Entry
+	now := time.Now()
+	err := w.each(ctx, func(f *xtFamily) error {
+		held, err := f.held()
+		for _, h := range held {
+			if h.entry.Until.After(now) {
+				es = append(es, h.entry)
+			}
+		}
+		return err
+	})
+	return es, err
+}
+
+// Expire deletes the rules whose end has come; the kernel no longer heeds
+// them, but they cost room.
+func (w *IPTables) Expire(ctx context.Context) error {
+	now := time.Now()
+	return w.each(ctx, func(f *xtFamily) error {
+		return f.remove(ctx, func(e Entry) bool { return !e.Until.After(now) })
+	})
+}
+
+// Check looks whether the chains stand and are jumped to.
+func (w *IPTables) Check(ctx context.Context) error {
+	return w.each(ctx, func(f *xtFamily) error { return f.check() })
+}
+
+// Teardown removes our chains and the jumps to them.
+func (w *IPTables) Teardown(ctx context.Context) error {
+	return w.each(ctx, func(f *xtFamily) error { return f.teardown() })
+}
+
+// Notes says what this kernel lacks.
+func (w *IPTables) Notes() []string {
+	var notes []string
+	if w.noTime {
+		notes = append(notes, "this kernel has no time match: a block ends only while stoplog runs, or at its next start")
+	}
+	if w.noIPv6 {
+		notes = append(notes, "this kernel has no IPv6: only IPv4 is blocked")
+	}
+	if w.o.Hook == HookRaw {
+		notes = append(notes, "hook raw: replies from blocked prefixes to our own connections are dropped too")
+	}
+	return notes
+}
+
+// probe proves that rules can be listed here, which needs every right that
+// changing them needs.
+func (w *IPTables) probe(ctx context.Context) error {
+	return w.each(ctx, func(f *xtFamily) error {
+		_, err := f.x.List(w.table, w.builtin[0])
+		return f.fail("listing "+w.builtin[0], err)
+	})
+}

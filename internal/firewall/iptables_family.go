@@ -1,0 +1,365 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// xtFamily is our chains in iptables or in ip6tables.
+type xtFamily struct {
+	x xtables
+	w *IPTables
+	m ruleMaker
+}
+
+func (f *xtFamily) String() string {
+	if f.m.v6 {
+		return "ip6tables"
+	}
+	return "iptables"
+}
+
+func (f *xtFamily) fail(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", f, doing, err)
+}
+
+func (f *xtFamily) lockChain() string   { return f.w.chain + "-LOCK" }
+func (f *xtFamily) blocksChain() string { return f.w.chain + "-BLOCKS" }
+
+func (f *xtFamily) setup(p Policy) error {
+	for _, c := range []string{f.blocksChain(), f.lockChain(), f.w.chain} {
+		if err := f.ensureChain(c); err != nil {
+			return err
+		}
+	}
+	if err := f.probe(); err != nil {
+		return err
+	}
+	if err := f.policy(p); err != nil {
+		return err
+	}
+	for _, from := range f.w.builtin {
+		if err := f.hook(from); err != nil {
+			return err
+		}
+	}
+	for _, from := range f.w.optHook {
+		if there, err := f.x.ChainExists(f.w.table, from); err != nil || !there {
+			continue
+		}
+		if err := f.hook(from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *xtFamily) ensureChain(chain string) error {
+	there, err := f.x.ChainExists(f.w.table, chain)
+	if err != nil || there {
+		return f.fail("looking for chain "+chain, err)
+	}
+	return f.fail("making chain "+chain, f.x.NewChain(f.w.table, chain))
+}
+
+// probe proves that a block can be added, with the time match or without, by a
+// rule that ended long ago and is taken out again.
+func (f *xtFamily) probe() error {
+	doc := netip.MustParsePrefix("192.0.2.0/32")
+	if f.m.v6 {
+		doc = netip.MustParsePrefix("2001:db8::/128")
+	}
+	ended := Entry{Prefix: doc, Until: time.Unix(1, 0)}
+	try := func(withTime bool) error {
+		m := f.m
+		m.time = withTime
+		spec := m.block(ended)[0].spec
+		if !withTime { // nothing else would keep it from matching
+			spec = commented("stoplog probe", "-s", doc.String(), "-j", "RETURN").spec
+		}
+		if err := f.x.Append(f.w.table, f.blocksChain(), spec...); err != nil {
+			return err
+		}
+		return f.x.Delete(f.w.table, f.blocksChain(), spec...)
+	}
+	if err := try(true); err != nil {
+		if err := try(false); err != nil {
+			return f.fail("trying a rule", err)
+		}
+		f.m.time, f.w.noTime = false, true
+	}
+	return nil
+}
+
+// policy brings the rules around the blocks up to date.
+func (f *xtFamily) policy(p Policy) error {
+	known, refuse := f.m.lock(p, time.Now())
+	if err := f.sync(f.lockChain(), known, refuse); err != nil {
+		return err
+	}
+	return f.sync(f.w.chain, f.m.pass(p.Allow), []xtRule{
+		commented("stoplog lockdown", "-j", f.lockChain()),
+		commented("stoplog blocks", "-j", f.blocksChain()),
+	})
+}
+
+// sync makes our rules of a chain be exactly pass and then rest. What is
+// missing of pass goes in first of all and of rest last, before anything that
+// is no longer wanted goes; so no order of events blocks an allowed host.
+func (f *xtFamily) sync(chain string, pass, rest []xtRule) error {
+	have, err := f.rules(chain)
+	if err != nil {
+		return err
+	}
+	spare := map[string][]xtRule{}
+	for _, r := range have {
+		if r.comment != "" { // a rule that somebody else put here stays
+			spare[r.comment] = append(spare[r.comment], r)
+		}
+	}
+	missing := func(r xtRule) bool {
+		if s := spare[r.comment]; len(s) > 0 {
+			spare[r.comment] = s[1:]
+			return false
+		}
+		return true
+	}
+	for _, r := range pass {
+		if missing(r) {
+			if err := f.x.Insert(f.w.table, chain, 1, r.spec...); err != nil {
+				return f.fail("inserting into "+chain, err)
+			}
+		}
+	}
+	for _, r := range rest {
+		if missing(r) {
+			if err := f.x.Append(f.w.table, chain, r.spec...); err != nil {
+				return f.fail("appending to "+chain, err)
+			}
+		}
+	}
+	for comment, rs := range spare {
+		for _, r := range rs {
+			if len(comment) < 8 || comment[:8] != "stoplog " {
+				continue
+			}
+			if err := f.x.Delete(f.w.table, chain, r.spec...); err != nil {
+				return f.fail("deleting from "+chain, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *xtFamily) rules(chain string) ([]xtRule, error) {
+	lines, err := f.x.List(f.w.table, chain)
+	if err != nil {
+		return nil, f.fail("listing "+chain, err)
+	}
+	var rs []xtRule
+	for _, l := range lines {
+		if r, ok := parseRule(l); ok {
+			rs = append(rs, r)
+		}
+	}
+	return rs, nil
+}
+
+// jumps finds the rules of chain that jump to ours, and whether the first rule is one.
+func (f *xtFamily) jumps(chain string) (js []xtRule, first bool, err error) {
+	rs, err := f.rules(chain)
+	for i, r := range rs {
+		if after(r.spec, "-j") == f.w.chain {
+			js = append(js, r)
+			first = first || i == 0
+		}
+	}
+	return js, first, err
+}
+
+// hook makes one jump to us the first rule of a chain. The new jump goes in
+// before the old one goes, under another comment: Delete takes the first rule
+// that is equal.
+func (f *xtFamily) hook(from string) error {
+	old, first, err := f.jumps(from)
+	if err != nil {
+		return err
+	}
+	if first {
+		old = old[1:]
+	} else {
+		comment := "stoplog"
+		if slices.ContainsFunc(old, func(r xtRule) bool { return r.comment == comment }) {
+			comment = "stoplog first"
+		}
+		if err := f.x.Insert(f.w.table, from, 1, commented(comment, "-j", f.w.chain).spec...); err != nil {
+			return f.fail("hooking into "+from, err)
+		}
+	}
+	for _, r := range old {
+		if err := f.x.Delete(f.w.table, from, r.spec...); err != nil {
+			return f.fail("unhooking from "+from, err)
+		}
+	}
+	return nil
+}
+
+// heldBlock is the rules of one prefix in the kernel.
+type heldBlock struct {
+	entry Entry // of the last rule
+	rules []xtRule
+}
+
+func (f *xtFamily) held() (map[netip.Prefix]*heldBlock, error) {
+	rs, err := f.rules(f.blocksChain())
+	if err != nil {
+		return nil, err
+	}
+	held := map[netip.Prefix]*heldBlock{}
+	for _, r := range rs {
+		e, ok := parseNote(r.comment)
+		if !ok {
+			continue
+		}
+		h := held[e.Prefix]
+		if h == nil {
+			h = &heldBlock{}
+			held[e.Prefix] = h
+		}
+		h.entry, h.rules = e, append(h.rules, r)
+	}
+	return held, nil
+}
+
+// block adds this family's entries while there is room.
+func (f *xtFamily) block(ctx context.Context, live []Entry, ended map[netip.Prefix]bool, full *FullError) error {
+	held, err := f.held()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	var errs []error
+	for p, h := range held {
+		if !h.entry.Until.After(now) || ended[p] {
+			errs = append(errs, f.drop(h.rules))
+			delete(held, p)
+		}
+	}
+	room := full.Max - len(held)
+	for _, e := range live {
+		if e.Prefix.Addr().Is6() != f.m.v6 {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		h := held[e.Prefix]
+		if h == nil && room <= 0 {
+			full.Left = append(full.Left, e.Prefix)
+			continue
+		}
+		if h == nil {
+			room--
+			h = &heldBlock{}
+		}
+		errs = append(errs, f.put(e, h))
+	}
+	return errors.Join(errs...)
+}
+
+// put adds the rules of e, then takes out those that stood before.
+func (f *xtFamily) put(e Entry, old *heldBlock) error {
+	rules := f.m.block(e)
+	if len(old.rules) == len(rules) && !slices.ContainsFunc(old.rules, func(r xtRule) bool { return r.comment != rules[0].comment }) {
+		return nil
+	}
+	for _, r := range rules {
+		if err := f.x.Append(f.w.table, f.blocksChain(), r.spec...); err != nil {
+			return f.fail("blocking "+e.Prefix.String(), err)
+		}
+	}
+	return f.drop(old.rules)
+}
+
+func (f *xtFamily) drop(rules []xtRule) error {
+	for _, r := range rules {
+		if err := f.x.Delete(f.w.table, f.blocksChain(), r.spec...); err != nil {
+			return f.fail("deleting from "+f.blocksChain(), err)
+		}
+	}
+	return nil
+}
+
+func (f *xtFamily) remove(ctx context.Context, which func(Entry) bool) error {
+	held, err := f.held()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, h := range held {
+		if which(h.entry) {
+			if err := ctx.Err(); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+			errs = append(errs, f.drop(h.rules))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (f *xtFamily) check() error {
+	for _, c := range []string{f.w.chain, f.lockChain(), f.blocksChain()} {
+		if there, err := f.x.ChainExists(f.w.table, c); err != nil {
+			return f.fail("looking for chain "+c, err)
+		} else if !there {
+			return fmt.Errorf("%s: chain %s: %w", f, c, ErrBroken)
+		}
+	}
+	from := f.w.builtin
+	for _, c := range f.w.optHook {
+		if there, err := f.x.ChainExists(f.w.table, c); err == nil && there {
+			from = append(from[:len(from):len(from)], c)
+		}
+	}
+	for _, c := range from {
+		if js, _, err := f.jumps(c); err != nil {
+			return err
+		} else if len(js) == 0 {
+			return fmt.Errorf("%s: jump from %s: %w", f, c, ErrBroken)
+		}
+	}
+	return nil
+}
+
+func (f *xtFamily) teardown() error {
+	for _, from := range append(f.w.builtin[:len(f.w.builtin):len(f.w.builtin)], f.w.optHook...) {
+		if there, err := f.x.ChainExists(f.w.table, from); err != nil || !there {
+			continue
+		}
+		js, _, err := f.jumps(from)
+		if err != nil {
+			return err
+		}
+		for _, r := range js {
+			if err := f.x.Delete(f.w.table, from, r.spec...); err != nil {
+				return f.fail("unhooking from "+from, err)
+			}
+		}
+	}
+	for _, c := range []string{f.w.chain, f.lockChain(), f.blocksChain()} {
+		if there, err := f.x.ChainExists(f.w.table, c); err != nil || !there {
+			continue
+		}
+		if err := f.x.ClearAndDeleteChain(f.w.table, c); err != nil {
+			return f.fail("removing chain "+c, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// makers are the walls by their names in the rules file.
+var makers = map[string]func(Options) (Backend, error){
+	"iptables":   func(o Options) (Backend, error) { return NewIPTables(o) },
+	"hosts.deny": func(o Options) (Backend, error) { return NewHostsDeny(o) },
+	"dry-run":    func(Options) (Backend, error) { return NewDryRun(), nil },
+}
+
+// auto is what "auto" tries, the best first. hosts.deny is not among them: it
+// protects only programs that use libwrap, so that it must be asked for.
+var auto = []string{"iptables"}
+
+// prober is a wall that can prove that it would work, leaving nothing behind.
+type prober interface {
+	probe(ctx context.Context) error
+}
+
+// Select makes the walls that are wanted ("auto", or names), and says in one
+// line which and why. With "auto" the best that works here is taken. The error
+// names what is missing, and how to go on without.
+func Select(ctx context.Context, want []string, o Options) ([]Backend, string, error) {
+	if len(want) == 0 {
+		want = []string{"auto"}
+	}
+	var bs []Backend
+	var reasons []string
+	for _, name := range want {
+		b, reason, err := selectOne(ctx, name, o)
+		if err != nil {
+			return nil, "", err
+		}
+		bs, reasons = append(bs, b), append(reasons, reason)
+	}
+	return bs, strings.Join(reasons, "; "), nil
+}
+
+func selectOne(ctx context.Context, name string, o Options) (Backend, string, error) {
+	if name == "auto" {
+		return selectAuto(ctx, o)
+	}
+	mk, ok := makers[name]
+	if !ok {
+		return nil, "", fmt.Errorf("firewall %q: want auto or one of %s", name, strings.Join(Names(), ", "))
+	}
+	b, err := mk(o)
+	if err == nil {
+		err = probe(ctx, b)
+	}
+	if err != nil {
+		return nil, "", unusable([]error{err})
+	}
+	return b, name + ": as configured" + beside(), nil
+}
+
+func selectAuto(ctx context.Context, o Options) (Backend, string, error) {
+	var misses []error
+	for _, name := range auto {
+		b, err := makers[name](o)
+		if err == nil {
+			err = probe(ctx, b)
+		}
+		if err != nil {
+			misses = append(misses, err)
+			continue
+		}
+		return b, name + ": " + because(misses) + beside(), nil
+	}
+	return nil, "", unusable(misses)
+}
+
+func because(misses []error) string {
+	if len(misses) == 0 {
+		return "the best, and it works here"
+	}
+	return "works here, while " + oneLine(errors.Join(misses...))
+}
+
+func unusable(misses []error) error {
+	why := oneLine(errors.Join(misses...))
+	if os.Geteuid() != 0 {
+		why += "; not root, and CAP_NET_ADMIN is needed"
+	}
+	return fmt.Errorf("no firewall usable here (%s); try with --dry-run, which blocks nothing", why)
+}
+
+func oneLine(err error) string {
+	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
+	for i, l := range lines {
+		lines[i] = strings.TrimSpace(l)
+	}
+	return strings.Join(lines, "; ")
+}
+
+func probe(ctx context.Context, b Backend) error {
+	if p, ok := b.(prober); ok {
+		return p.probe(ctx)
+	}
+	return nil
+}
+
+// Names lists the walls that can be asked for by name.
+func Names() []string {
+	return []string{"nftables", "ipset", "iptables", "hosts.deny", "set-only", "exec", "dry-run"}
+}
+
+// beside names the firewall managers at work here, beside which we live in
+// chains and tables of our own; their reloads are noticed and repaired.
+func beside() string {
+	var at []string
+	for _, m := range []struct{ name, sign string }{
+		{"firewalld", "/run/firewalld"},
+		{"ufw", "/run/ufw.lock"},
+		{"docker", "/run/docker.sock"},
+	} {
+		if _, err := os.Stat(m.sign); err == nil {
+			at = append(at, m.name)
+		}
+	}
+	if ufwEnabled() && !strings.Contains(strings.Join(at, " "), "ufw") {
+		at = append(at, "ufw")
+	}
+	if len(at) == 0 {
+		return ""
+	}
+	return ", beside " + strings.Join(at, " and ")
+}
+
+func ufwEnabled() bool {
+	b, err := os.ReadFile("/etc/ufw/ufw.conf")
+	return err == nil && strings.Contains(string(b), "\nENABLED=yes")
+}

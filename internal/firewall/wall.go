@@ -1,0 +1,245 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Limits are what the wall process holds its client to. They are set when it
+// is started and cannot be changed by who talks to it.
+type Limits struct {
+	// Min4 and Min6 are the shortest prefix lengths that may be blocked.
+	// Default 8 and 16.
+	Min4, Min6 int
+	// MaxTTL is how far in the future a block may end. Default 400 days.
+	MaxTTL time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Min4, l.Min6 = orDefault(l.Min4, 8), orDefault(l.Min6, 16)
+	l.MaxTTL = orDefault(l.MaxTTL, 400*24*time.Hour)
+	return l
+}
+
+// earliest is before any clock that can be right: a block that ends before it
+// is a mistake, not an old block.
+var earliest = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// check judges one entry of a client that is not trusted.
+func (l Limits) check(e Entry, now time.Time) error {
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	floor := l.Min6
+	if e.Prefix.Addr().Is4() {
+		floor = l.Min4
+	}
+	switch {
+	case e.Prefix.Bits() < floor:
+		return fmt.Errorf("%s: wider than /%d", e.Prefix, floor)
+	case e.Until.Before(earliest):
+		return fmt.Errorf("%s: ends before %d", e.Prefix, earliest.Year())
+	case e.Until.After(now.Add(l.MaxTTL)):
+		return fmt.Errorf("%s: ends in more than %s", e.Prefix, l.MaxTTL)
+	}
+	return nil
+}
+
+// wallServer answers one client.
+type wallServer struct {
+	conn io.ReadWriter
+	b    Backend
+	lim  Limits
+}
+
+// Serve answers the client at the other end of cmds until that closes, which
+// is no error, or breaks the protocol, which is. Blocks are left standing
+// then: the kernel's TTLs hold. changes, when not nil, carries what others do
+// to the wall, if it can tell. Only orders within lim reach b. Serve closes
+// neither connection.
+func Serve(ctx context.Context, cmds, changes net.Conn, b Backend, lim Limits) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = cmds.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	s := &wallServer{conn: cmds, b: b, lim: lim.withDefaults()}
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	if w, ok := b.(Watcher); ok && changes != nil {
+		stop := context.AfterFunc(ctx, func() { _ = changes.SetDeadline(time.Unix(1, 0)) })
+		defer stop()
+		watching.Go(func() {
+			_ = w.Watch(ctx, func(c Change) { _ = sendChange(changes, c) }) // the client's own checks go on without
+		})
+	}
+	return s.serve(ctx)
+}
+
+func (s *wallServer) serve(ctx context.Context) error {
+	for {
+		o, payload, err := readFrame(s.conn)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return fmt.Errorf("wall: %w", err)
+		}
+		told, err := s.handle(ctx, o, &decoder{b: payload})
+		if errors.Is(err, errWire) {
+			_ = s.done(err) // it is going to hear from the closed connection anyway
+			return fmt.Errorf("wall: %w", err)
+		}
+		if told {
+			continue
+		}
+		if err := s.done(err); err != nil {
+			return fmt.Errorf("wall: answering: %w", err)
+		}
+	}
+}
+
+// handle does one order. told means that the answer was sent already.
+func (s *wallServer) handle(ctx context.Context, o op, d *decoder) (told bool, err error) {
+	switch o {
+	case opSetup:
+		return s.setup(ctx, d)
+	case opBlock:
+		return false, s.block(ctx, d)
+	case opUnblock:
+		ps := d.prefixes(chunk)
+		if err := d.end(); err != nil {
+			return false, err
+		}
+		return false, s.b.Unblock(ctx, ps)
+	}
+	if err := d.end(); err != nil {
+		return false, err
+	}
+	switch o {
+	case opList:
+		return false, s.list(ctx)
+	case opTeardown:
+		return false, s.b.Teardown(ctx)
+	case opCheck:
+		return false, Multi{s.b}.Check(ctx)
+	case opExpire:
+		return false, Multi{s.b}.Expire(ctx)
+	}
+	return false, fmt.Errorf("%w: operation %d", errWire, o)
+}
+
+func (s *wallServer) setup(ctx context.Context, d *decoder) (bool, error) {
+	p := d.policy()
+	if err := d.end(); err != nil {
+		return false, err
+	}
+	if p.Lockdown.Until.After(time.Now().Add(s.lim.MaxTTL)) {
+		return false, fmt.Errorf("lockdown: ends in more than %s", s.lim.MaxTTL)
+	}
+	if err := s.b.Setup(ctx, p); err != nil {
+		return false, err
+	}
+	var e encoder
+	e.text(s.b.Name())
+	var notes []string
+	if n, ok := s.b.(Noter); ok {
+		notes = n.Notes()
+	}
+	notes = notes[:min(len(notes), 100)]
+	e.u8(uint8(len(notes)))
+	for _, n := range notes {
+		e.text(n)
+	}
+	return true, writeFrame(s.conn, opDone, append([]byte{0}, e...))
+}
+
+// block passes on what keeps to the limits; the rest is refused by name.
+func (s *wallServer) block(ctx context.Context, d *decoder) error {
+	es := d.entries()
+	if err := d.end(); err != nil {
+		return err
+	}
+	now := time.Now()
+	var errs []error
+	ok := es[:0]
+	for _, e := range es {
+		if err := s.lim.check(e, now); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		ok = append(ok, e)
+	}
+	if len(ok) > 0 {
+		errs = append(errs, s.b.Block(ctx, ok))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *wallServer) list(ctx context.Context) error {
+	es, err := s.b.List(ctx)
+	for len(es) > 0 {
+		n := min(len(es), chunk)
+		var e encoder
+		e.entries(es[:n])
+		if err := writeFrame(s.conn, opEntries, e); err != nil {
+			return err
+		}
+		es = es[n:]
+	}
+	return err
+}
+
+// Bits of an answer's status.
+const (
+	failed uint8 = 1 << iota
+	broken
+	unsupported
+	full
+)
+
+func (s *wallServer) done(err error) error {
+	var e encoder
+	if err == nil {
+		return writeFrame(s.conn, opDone, []byte{0})
+	}
+	status := failed
+	if errors.Is(err, ErrBroken) {
+		status |= broken
+	}
+	if errors.Is(err, ErrUnsupported) {
+		status |= unsupported
+	}
+	var f *FullError
+	if errors.As(err, &f) {
+		status |= full
+	}
+	e.u8(status)
+	e.text(err.Error())
+	if f != nil {
+		e.text(f.Wall)
+		e.u32(uint32(f.Max))
+		e.prefixes(f.Left[:min(len(f.Left), chunk)])
+	}
+	return writeFrame(s.conn, opDone, e)
+}
+
+func sendChange(w io.Writer, c Change) error {
+	var e encoder
+	if len(c.Deleted) > chunk {
+		c = Change{Broken: true}
+	}
+	e.u8(0)
+	if c.Broken {
+		e[0] = 1
+	}
+	e.prefixes(c.Deleted)
+	return writeFrame(w, opChange, e)
+}

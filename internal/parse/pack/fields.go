@@ -9,9 +9,10 @@ import (
 
 // fieldTest asks one field of a JSON or logfmt line to have a value.
 type fieldTest struct {
-	path  string
-	equal string
-	expr  *expression // instead of equal when set
+	path   string
+	equal  string
+	expr   *expression // instead of equal when set
+	broken bool        // the expression could not be read
 }
 
 // fieldPaths name the fields that an event is taken from, the first that is

@@ -64,6 +64,7 @@ func (l *loader) fields(p *pattern, n *yaml.Node) {
 		t := fieldTest{path: key, equal: l.str(v)}
 		if s := t.equal; len(s) > 1 && s[0] == '/' && s[len(s)-1] == '/' {
 			t.expr = l.expression(v, s[1:len(s)-1])
+			t.broken = t.expr == nil
 		}
 		p.fields = append(p.fields, t)
 	})
@@ -82,9 +83,12 @@ func (l *loader) complete(p *pattern, n, at *yaml.Node) {
 		l.add(n, "ip:, user:, time: and conn: name fields; in a pattern: write groups, (?P<ip>…)")
 		return
 	}
-	if p.text != nil {
+	switch {
+	case p.text != nil:
 		p.literals = p.text.literal
-	} else {
+	case p.fields == nil || slices.ContainsFunc(p.fields, func(f fieldTest) bool { return f.broken }):
+		return // said already
+	default:
 		p.literals = fieldLiterals(p.fields)
 	}
 	if !p.hasAddr() && !p.hasConn() {

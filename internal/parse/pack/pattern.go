@@ -55,15 +55,35 @@ func (e *expression) compiled() *regexp.Regexp {
 }
 
 // shorthands that a pattern may use for what is easily got wrong.
-var shorthands = strings.NewReplacer(
-	`<ip>`, `(?P<ip>\[?[0-9A-Fa-f:.]+\]?)`,
-	`<user>`, `(?P<user>.*)`,
-	`<time>`, `(?P<time>.*?)`,
-)
+var shorthands = map[string]string{
+	"ip":   `(?P<ip>\[?[0-9A-Fa-f:.]+\]?)`,
+	"user": `(?P<user>.*)`,
+}
+
+// expand replaces <ip> and <user>, but not where they name a group, (?P<ip>…).
+func expand(expr string) string {
+	for name, full := range shorthands {
+		short := "<" + name + ">"
+		for from := 0; ; {
+			i := strings.Index(expr[from:], short)
+			if i < 0 {
+				break
+			}
+			i += from
+			from = i + len(short)
+			if i > 0 && (expr[i-1] == 'P' || expr[i-1] == '?') && strings.HasSuffix(strings.TrimSuffix(expr[:i], "P"), "(?") {
+				continue
+			}
+			expr = expr[:i] + full + expr[from:]
+			from = i + len(full)
+		}
+	}
+	return expr
+}
 
 // parseExpression reads expr and prepares its marked form.
 func parseExpression(expr string) (*expression, *syntax.Regexp, error) {
-	re, err := syntax.Parse(shorthands.Replace(expr), syntax.Perl|syntax.DotNL)
+	re, err := syntax.Parse(expand(expr), syntax.Perl|syntax.DotNL)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -104,8 +104,8 @@ var runtimes = map[string]bool{
 
 // wanted picks the packs that may read a line. all is every pack.
 type wanted struct {
-	all    bool
-	a, b   []int16
+	all  bool
+	a, b []int16
 }
 
 func (w *wanted) has(i int16) bool {

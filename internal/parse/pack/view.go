@@ -10,7 +10,7 @@ import (
 // view is a line made ready to be read by patterns. It is made at the first
 // fixed text that the line has in common with one.
 type view struct {
-	plain []byte // without colours, container prefix and blanks at its end
+	plain []byte // without colours, container prefix and blanks around it
 	rest  []byte // plain after the stamp it begins with; nil when it has none
 	time  int64  // of that stamp, 0 when there is none
 
@@ -27,7 +27,7 @@ func (m *Match) loc() *time.Location {
 
 // newView prepares line; m's memory holds what must be copied.
 func newView(line []byte, m *Match) *view {
-	v := &view{plain: bytes.TrimRight(container(m.uncolour(line)), " \t\r\n")}
+	v := &view{plain: bytes.Trim(container(m.uncolour(line)), " \t\r\n")}
 	if bytes.IndexByte(v.plain, mark) >= 0 {
 		v.plain = nil // the mark must stay ours
 	}

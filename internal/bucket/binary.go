@@ -139,6 +139,13 @@ func (r *reader) uint64() uint64 {
 	return 0
 }
 
+func (r *reader) uint32() int {
+	if p := r.take(4); p != nil {
+		return int(binary.LittleEndian.Uint32(p))
+	}
+	return 0
+}
+
 // count reads a number of things of at least size bytes each, which must be
 // able to follow.
 func (r *reader) count(size int) int {

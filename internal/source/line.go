@@ -28,6 +28,15 @@ type Pos struct {
 	Offset int64  `json:"offset,omitempty"`    // bytes of whole lines handed on
 	Line   int64  `json:"line,omitempty"`      // lines handed on, for messages only
 	Cursor string `json:"cursor,omitempty"`    // the journal's
+	// Time is when the lines up to here were read, Unix nanoseconds. What was
+	// rotated later than this is unread.
+	Time int64 `json:"time,omitempty"`
+	// Older is the file before this one, when something may still write to it:
+	// a rotated file whose writer has not let go. It is never changed once set.
+	Older *Pos `json:"older,omitempty"`
+	// Twin names the origin that carries the same lines, when this one stands
+	// by for it and hands none on.
+	Twin string `json:"twin,omitempty"`
 }
 
 // Entry is what the journal itself says of a line, which its writer cannot
@@ -66,6 +75,8 @@ type Batch struct {
 	Pos Pos
 	// Done, when set, gives the memory back to its owner.
 	Done func(*Batch)
+
+	block *block // the memory, of batches made here
 }
 
 // Release hands the batch's memory back. No field may be used afterwards.

@@ -1,0 +1,156 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+)
+
+// follower follows one name through every rotation of the file behind it.
+type follower struct {
+	path    string
+	link    string // where path leads when it is a symbolic link
+	glob    bool   // found by a glob
+	pattern string // of the spec
+	origin  *Origin
+	maxLine int
+	since   time.Time
+
+	// chain is the log's history that is not done with, the oldest first. They
+	// are read in this order; only the last one can be the file that path names.
+	chain []*segment
+
+	saved    *Pos   // where to resume, until the first file was opened
+	fresh    bool   // the first file, if it exists, starts at its end or since
+	unread   fileID // a file that was seen before it could be read, and
+	unreadAt int64  // its size then
+	backlog  bool   // the end was not reached yet
+	counted  bool   // the Set waits for this one to catch up
+	check    bool   // look at the name again
+	lastSame time.Time
+	queued   bool // in the engine's queue
+	polled   bool
+	gone     error // why the name leads to no file that can be read
+
+	mu     sync.Mutex // guards status
+	status Status
+}
+
+const (
+	maxNotes = 8
+	// maxOlder bounds how many rotated files are kept open for late writers.
+	maxOlder = 16
+	// deletedQuiet is how long a deleted file is kept, whose space is not free
+	// until then.
+	deletedQuiet = 10 * time.Second
+)
+
+// current is the newest file of the chain, nil when there is none.
+func (f *follower) current() *segment {
+	if len(f.chain) == 0 {
+		return nil
+	}
+	return f.chain[len(f.chain)-1]
+}
+
+// indexOf finds a file in the chain, -1 when it is not there.
+func (f *follower) indexOf(id fileID) int {
+	for i, s := range f.chain {
+		if s.packed == nil && s.fileID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// posAfter is where to resume once the lines of chain[i] up to now are
+// handled: the newest file that was begun, and the older ones still open.
+func (f *follower) posAfter(i int, now time.Time) Pos {
+	newest := i
+	for j := i + 1; j < len(f.chain); j++ {
+		if f.chain[j].off > 0 {
+			newest = j
+		}
+	}
+	var pos *Pos
+	for j := 0; j <= newest; j++ {
+		p := f.chain[j].pos()
+		p.Older = pos
+		if j == newest {
+			p.Time = now.UnixNano()
+			return p
+		}
+		pos = &p
+	}
+	return Pos{}
+}
+
+// note remembers that something may have been lost.
+func (f *follower) note(format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.Notes = append(f.status.Notes, err.Error())
+	if n := len(f.status.Notes); n > maxNotes {
+		f.status.Notes = f.status.Notes[n-maxNotes:]
+	}
+	return err
+}
+
+// showState derives the state from what the follower knows.
+func (f *follower) showState() {
+	lag := int64(0)
+	for _, s := range f.chain {
+		lag += s.lag()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.Lag, f.status.Polled = lag, f.polled
+	f.status.Why = ""
+	switch {
+	case f.gone != nil:
+		f.status.State, f.status.Why = waitState(f.gone)
+	case f.backlog:
+		f.status.State = CatchingUp
+	default:
+		f.status.State = Following
+	}
+}
+
+// sameFileError says that another name already leads to the file.
+type sameFileError struct{ path string }
+
+func (e sameFileError) Error() string { return "same file as " + e.path }
+
+func waitState(err error) (State, string) {
+	var same sameFileError
+	switch {
+	case errors.As(err, &same):
+		return Standby, same.Error()
+	case errors.Is(err, fs.ErrNotExist):
+		return Waiting, "missing"
+	case errors.Is(err, fs.ErrPermission):
+		return Waiting, "unreadable: permission denied"
+	}
+	return Waiting, "unreadable: " + err.Error()
+}
+
+// snapshot copies the status.
+func (f *follower) snapshot() Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	st := f.status
+	st.Notes = slices.Clone(st.Notes)
+	return st
+}
+
+// count adds what a batch holds to the status.
+func (f *follower) count(lines, cut int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.Lines += lines
+	f.status.Cut += cut
+}

@@ -1,0 +1,190 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+)
+
+// look finds out which file the name of f leads to now, and puts it at the
+// end of the chain when it is another one.
+func (e *engine) look(f *follower) {
+	f.check = false
+	now := time.Now()
+	info, err := statPath(f.path)
+	if err == nil && !info.regular {
+		err = errors.New("not a regular file")
+	}
+	if err != nil {
+		e.lost(f, err)
+		return
+	}
+	cur := f.current()
+	if cur != nil && cur.packed == nil && cur.fileID == info.fileID {
+		e.freshen(f, cur, info)
+		f.lastSame, f.gone = now, nil
+		return
+	}
+	if o := e.byFile[info.fileID]; o != nil && o != f {
+		f.gone = sameFileError{o.path}
+		f.showState()
+		return
+	}
+	if i := f.indexOf(info.fileID); i >= 0 && f.chain[i] != cur {
+		f.chain = append(append(f.chain[:i:i], f.chain[i+1:]...), f.chain[i])
+		f.lastSame, f.gone = now, nil
+		return
+	}
+	e.open(f, info, now)
+}
+
+// freshen opens the file of s anew when it grew where its name leads to but
+// not where it is open: overlayfs copied it up.
+func (e *engine) freshen(f *follower, s *segment, now fileInfo) {
+	if !f.polled {
+		return
+	}
+	open, err := s.h.stat()
+	if err != nil || open.size >= now.size || open.mtime.Equal(now.mtime) {
+		return
+	}
+	h, info, err := openFile(f.path)
+	if err != nil {
+		return
+	}
+	if info.fileID != s.fileID {
+		h.Close()
+		return
+	}
+	s.h.Close()
+	s.h = h
+}
+
+// lost records that the name of f leads to no file that can be read.
+func (e *engine) lost(f *follower, err error) {
+	was := f.gone
+	f.gone = err
+	if was == nil && !(e.first && errors.Is(err, fs.ErrNotExist)) || was != nil && was.Error() != err.Error() {
+		if len(f.chain) == 0 || !errors.Is(err, fs.ErrNotExist) {
+			e.report(f.path, err)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		f.fresh = false // it will be new, all of it unread
+		e.resumeWithout(f)
+	}
+	f.showState()
+}
+
+// open makes the file that the name of f leads to the newest of the chain.
+func (e *engine) open(f *follower, seen fileInfo, now time.Time) {
+	s, err := openSegment(f.path, f.maxLine, now)
+	if err != nil {
+		if f.fresh && f.unread != seen.fileID {
+			f.unread, f.unreadAt = seen.fileID, seen.size
+		}
+		e.lost(f, err)
+		return
+	}
+	if f.glob {
+		var head [6]byte
+		n, _ := s.h.ReadAt(head[:], 0)
+		if p := packingOf(head[:n]); p != nil {
+			s.close()
+			e.lost(f, fmt.Errorf("compressed by %s: not a log that is written to", p.name))
+			return
+		}
+	}
+	f.gone = nil
+	e.place(f, s, now)
+	e.add(f, s)
+	e.bound(f)
+	f.lastSame = now
+	e.expect(f)
+	e.enqueue(f)
+}
+
+// place decides where reading of s begins, and puts what must be read before
+// it into the chain.
+func (e *engine) place(f *follower, s *segment, now time.Time) {
+	saved := f.saved
+	fresh := f.fresh
+	f.saved, f.fresh = nil, false
+	switch {
+	case saved != nil:
+		e.resume(f, s, *saved)
+	case !f.lastSame.IsZero():
+		// The name may have led to other files since it was last looked at.
+		e.addMissed(f, s, f.lastSame.Add(-clockTick))
+		e.fromClosed(s)
+	case fresh:
+		e.begin(f, s)
+	default:
+		e.fromClosed(s)
+	}
+}
+
+// clockTick is more than the granularity of the times that the kernel gives
+// to files.
+const clockTick = 20 * time.Millisecond
+
+// fromClosed goes on where the file was left, if it was open before.
+func (e *engine) fromClosed(s *segment) {
+	if p, ok := e.closedAt[s.fileID]; ok {
+		e.resumeAt(s, p)
+	}
+}
+
+// resumeAt goes on at p in s when s is the file of p, and reports whether it is.
+func (e *engine) resumeAt(s *segment, p Pos) bool {
+	print := fingerprint{p.Print, p.PLen}
+	if s.fileID != (fileID{p.Dev, p.Ino}) || s.size < p.Offset || !print.matches(s.h) {
+		return false
+	}
+	s.resume(p.Offset, p.Line)
+	s.print = print
+	return true
+}
+
+// add appends s to the chain and listens to it.
+func (e *engine) add(f *follower, s *segment) {
+	f.chain = append(f.chain, s)
+	if s.packed == nil {
+		e.byFile[s.fileID] = f
+		e.listen(f, s)
+	}
+}
+
+// addMissed appends the rotated files that were last written since t and that
+// are neither s nor known.
+func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
+	for _, sib := range writtenSince(siblings(f.path), t) {
+		if s != nil && sib.fileID == s.fileID || f.indexOf(sib.fileID) >= 0 || e.byFile[sib.fileID] != nil {
+			continue
+		}
+		if missed := e.openSibling(f, sib); missed != nil {
+			e.fromClosed(missed)
+			e.add(f, missed)
+		}
+	}
+}
+
+// openSibling opens a rotated file at its start, nil when that fails, which
+// is reported.
+func (e *engine) openSibling(f *follower, sib sibling) *segment {
+	if isCompressedName(sib.path) {
+		s, err := openPacked(sib.path, sib.fileInfo, e.pool, f.maxLine, 0)
+		if err != nil {
+			e.report(f.path, err)
+			return nil
+		}
+		return s
+	}
+	s, err := openSegment(sib.path, f.maxLine, time.Now())
+	if err != nil {
+		e.report(f.path, fmt.Errorf("reading %s: %w", sib.path, err))
+		return nil
+	}
+	return s
+}

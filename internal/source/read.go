@@ -1,0 +1,149 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// read hands on what the files of f hold, the oldest file first, and queues f
+// again when its turn ends before they do.
+func (e *engine) read(ctx context.Context, f *follower) {
+	for i, blocks := 0, 0; i < len(f.chain); blocks++ {
+		if blocks == turnBlocks {
+			e.enqueue(f)
+			return
+		}
+		s := f.chain[i]
+		b, err := s.next(e.pool)
+		switch {
+		case err == nil && b == nil:
+			i++
+		case err == nil:
+			if !e.deliver(ctx, f, i, b) {
+				return
+			}
+		case errors.Is(err, errTruncated):
+			e.truncated(f, i)
+		case errors.Is(err, io.EOF):
+			e.remove(f, i)
+		default:
+			e.fail(f, i, err)
+		}
+	}
+	if len(f.chain) > 0 && f.backlog {
+		f.backlog = false
+		e.arrived(f)
+	}
+}
+
+// arrived records that f caught up, or never will.
+func (e *engine) arrived(f *follower) {
+	if !f.counted {
+		return
+	}
+	f.counted = false
+	e.pending--
+	if e.pending == 0 && !e.first {
+		e.caughtUp()
+	}
+}
+
+// deliver hands on lines of chain[i], and reports whether to go on.
+func (e *engine) deliver(ctx context.Context, f *follower, i int, b *block) bool {
+	s := f.chain[i]
+	lines, cut := int64(len(b.lines)), s.cut-s.cutTold
+	s.cutTold = s.cut
+	now := time.Now()
+	batch := b.asBatch()
+	batch.Origin, batch.Arrival, batch.Backlog = f.origin, now, f.backlog
+	batch.Pos = f.posAfter(i, now)
+	f.count(lines, cut)
+	e.saved.set(f.path, batch.Pos)
+	return e.send(ctx, batch)
+}
+
+// truncated starts chain[i] anew. What was unread of it may be in a copy that
+// was made first (logrotate's copytruncate), which then comes before it.
+func (e *engine) truncated(f *follower, i int) {
+	s := f.chain[i]
+	left := s.pos()
+	if s.scanned > 0 {
+		e.report(f.path, f.note("truncated within a line"))
+	}
+	s.restart()
+	list := writtenSince(siblings(f.path), s.grown.Add(-clockTick))
+	list = slices.DeleteFunc(list, func(sib sibling) bool {
+		return !isCompressedName(sib.path) && sib.size <= left.Offset
+	})
+	if dup := e.findCopy(f, list, left); dup != nil {
+		f.chain = slices.Insert(f.chain, i, dup)
+	}
+}
+
+// remove gives up chain[i], and remembers how far it was read in case its
+// writer comes back to it.
+func (e *engine) remove(f *follower, i int) {
+	s := f.chain[i]
+	if half := s.half(); half > 0 && i < len(f.chain)-1 {
+		e.report(f.path, f.note("%s ends in half a line of %d bytes, which is not handed on", s.path, half))
+	}
+	if s.packed == nil {
+		delete(e.byFile, s.fileID)
+		for id := range e.closedAt {
+			if len(e.closedAt) < maxClosed {
+				break
+			}
+			delete(e.closedAt, id)
+		}
+		e.closedAt[s.fileID] = s.pos()
+	}
+	s.close()
+	f.chain = slices.Delete(f.chain, i, i+1)
+}
+
+// maxClosed bounds how many files are remembered after they were closed.
+const maxClosed = 1024
+
+// fail gives up chain[i] after an error, to open it anew with the next sweep.
+func (e *engine) fail(f *follower, i int, err error) {
+	if f.gone == nil || f.gone.Error() != err.Error() {
+		e.report(f.path, fmt.Errorf("reading: %w", err))
+	}
+	f.gone = err
+	e.remove(f, i)
+	e.arrived(f)
+}
+
+// retire gives up the files of f that were rotated away, were read to their
+// end, and have not grown for a while.
+func (e *engine) retire(f *follower) {
+	now := time.Now()
+	for i := len(f.chain) - 1; i >= 0; i-- {
+		s := f.chain[i]
+		if i == len(f.chain)-1 && f.gone == nil || s.packed != nil || !s.atEnd {
+			continue
+		}
+		quiet := e.opts.Quiet
+		if s.links == 0 {
+			quiet = min(quiet, deletedQuiet)
+		}
+		if now.Sub(s.grown) >= quiet {
+			e.remove(f, i)
+		}
+	}
+}
+
+// bound gives up the oldest files over maxOlder that were read to their end.
+func (e *engine) bound(f *follower) {
+	for i := 0; len(f.chain) > maxOlder && i < len(f.chain)-1; {
+		if f.chain[i].atEnd && f.chain[i].packed == nil {
+			e.remove(f, i)
+			continue
+		}
+		i++
+	}
+}

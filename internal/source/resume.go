@@ -1,0 +1,135 @@
+package source
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// resume puts into the chain what is unread since pos was saved, up to cur,
+// the file that the name leads to now: the rest of the file that was being
+// read, wherever a rotation put it, then what was rotated away after it.
+func (e *engine) resume(f *follower, cur *segment, pos Pos) {
+	f.backlog = true
+	list := siblings(f.path)
+	var older []Pos
+	for p := pos.Older; p != nil; p = p.Older {
+		older = append(older, *p)
+	}
+	slices.Reverse(older)
+	for _, p := range older {
+		if s := e.locate(f, list, p); s != nil {
+			e.add(f, s)
+		}
+	}
+	if cur != nil && e.resumeAt(cur, pos) {
+		return
+	}
+	if s := e.locate(f, list, pos); s != nil {
+		e.add(f, s)
+	} else {
+		e.unfound(f, cur, pos)
+	}
+	if pos.Time != 0 {
+		e.addMissed(f, cur, time.Unix(0, pos.Time).Add(-clockTick))
+	}
+}
+
+// resumeWithout reads what was rotated away while the name leads to nothing.
+func (e *engine) resumeWithout(f *follower) {
+	if f.saved == nil {
+		return
+	}
+	pos := *f.saved
+	f.saved = nil
+	e.resume(f, nil, pos)
+	f.lastSame = time.Now()
+	if len(f.chain) > 0 {
+		e.expect(f)
+		e.enqueue(f)
+	}
+}
+
+// expect makes the Set wait for f to catch up, when f was there at the start.
+func (e *engine) expect(f *follower) {
+	if e.first && !f.counted {
+		f.counted = true
+		e.pending++
+	}
+}
+
+// unfound says that the rest of the file at pos is not to be had.
+func (e *engine) unfound(f *follower, cur *segment, pos Pos) {
+	what := "was rotated away and not found"
+	if cur != nil && cur.fileID == (fileID{pos.Dev, pos.Ino}) {
+		what = "was truncated or replaced"
+	}
+	e.report(f.path, f.note("the file %s while it was not followed: lines after byte %d of it may be lost", what, pos.Offset))
+}
+
+// locate finds the file of p among the rotated ones, by its inode and
+// fingerprint, else, when it was copied or compressed, by the fingerprint
+// alone, and opens it there. It returns nil when there is none.
+func (e *engine) locate(f *follower, list []sibling, p Pos) *segment {
+	for _, sib := range list {
+		if sib.fileID != (fileID{p.Dev, p.Ino}) || e.byFile[sib.fileID] != nil {
+			continue
+		}
+		s, err := openSegment(sib.path, f.maxLine, time.Now())
+		if err != nil {
+			e.report(f.path, fmt.Errorf("reading %s: %w", sib.path, err))
+			continue
+		}
+		if e.resumeAt(s, p) {
+			return s
+		}
+		s.close()
+	}
+	return e.findCopy(f, list, p)
+}
+
+// findCopy opens, at p, the newest file of list that begins like the file of
+// p, nil when there is none.
+func (e *engine) findCopy(f *follower, list []sibling, p Pos) *segment {
+	print := fingerprint{p.Print, p.PLen}
+	if print.n == 0 {
+		return nil
+	}
+	for _, sib := range slices.Backward(list) {
+		if e.byFile[sib.fileID] != nil || !printMatches(sib.path, print) {
+			continue
+		}
+		s, err := openPacked(sib.path, sib.fileInfo, e.pool, f.maxLine, p.Offset)
+		if err != nil {
+			e.report(f.path, fmt.Errorf("reading %s: %w", sib.path, err))
+			continue
+		}
+		s.print = print
+		return s
+	}
+	return nil
+}
+
+// begin places the first start in a file without a saved position.
+func (e *engine) begin(f *follower, s *segment) {
+	f.backlog = true
+	since := f.since
+	if since.IsZero() && f.unread == s.fileID {
+		s.startAtEnd(f.unreadAt)
+		return
+	}
+	if since.IsZero() {
+		s.startAtEnd(s.size)
+		return
+	}
+	if s.size > 0 && s.mtime.Before(since) {
+		s.startAtEnd(s.size)
+		return
+	}
+	e.addMissed(f, s, since)
+	for _, old := range append(f.chain[:len(f.chain):len(f.chain)], s) {
+		if old.packed == nil && e.opts.Stamp != nil {
+			old.startSince(since.UnixNano(), e.opts.Stamp)
+		}
+	}
+}

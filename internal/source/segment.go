@@ -1,0 +1,282 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"time"
+)
+
+// segment is one file in the history of a log: the current one, one that was
+// rotated away and may still be written to, or one that is finished.
+type segment struct {
+	path string // where it was opened
+	h    handle // of a plain file; -1 when packed
+	fileInfo
+	print fingerprint
+
+	// scanned bytes after off hold no newline: a half line, which is read
+	// again when its end is there, so that nothing is kept of it.
+	off, scanned int64
+	splitter
+	buf [printMax]byte // for the fingerprint
+
+	packed *unpacked // of a compressed file, with its reader
+	stream *lineReader
+
+	cutTold  int64 // of the cut lines, those in the status
+	holed    bool  // it was truncated, and may begin with a hole
+	finished bool  // nobody writes to it: it ends at its end
+	atEnd    bool
+	grown    time.Time // when it last grew, or was opened
+	wake     *waker
+}
+
+// errTruncated says that a file is not what was read before: it shrank, or
+// its beginning changed.
+var errTruncated = errors.New("truncated")
+
+func openSegment(path string, maxLine int, now time.Time) (*segment, error) {
+	h, info, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return &segment{
+		path: path, h: h, fileInfo: info, grown: now,
+		splitter: splitter{max: maxLine, known: true},
+	}, nil
+}
+
+// openPacked opens a compressed file at the unpacked offset off.
+func openPacked(path string, info fileInfo, pool *pools, maxLine int, off int64) (*segment, error) {
+	u, err := openUnpacked(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.CopyN(io.Discard, u, off); err != nil {
+		u.Close()
+		return nil, err
+	}
+	s := &segment{path: path, h: -1, fileInfo: info, off: off, packed: u, finished: true}
+	s.stream = newLineReader(u, pool, maxLine)
+	s.stream.off, s.stream.known = off, off == 0
+	return s, nil
+}
+
+// close gives up the file. It must not be used afterwards.
+func (s *segment) close() {
+	if s.wake != nil {
+		s.wake.close()
+	}
+	if s.packed != nil {
+		s.packed.Close()
+		return
+	}
+	s.h.Close()
+}
+
+// resume sets the offset, and the number of the line before it.
+func (s *segment) resume(off, line int64) {
+	s.off, s.scanned = off, 0
+	s.number, s.known = line, line > 0 || off == 0
+}
+
+// restart begins again at the start, after a truncation. A writer that does
+// not append leaves a hole before what it writes next, which read skips.
+func (s *segment) restart() {
+	s.resume(0, 0)
+	s.print = fingerprint{}
+	s.holed = true
+}
+
+// skipNULs is the offset of the first byte from off on that is not NUL.
+func (s *segment) skipNULs(off int64) int64 {
+	for {
+		n, _ := s.h.ReadAt(s.buf[:], off)
+		rest := bytes.TrimLeft(s.buf[:n], "\x00")
+		off += int64(n - len(rest))
+		if len(rest) > 0 || n == 0 {
+			return off
+		}
+	}
+}
+
+// pos is where the segment was read to.
+func (s *segment) pos() Pos {
+	p := Pos{Dev: s.dev, Ino: s.ino, Print: s.print.hash, PLen: s.print.n, Offset: s.off}
+	if s.known {
+		p.Line = s.number
+	}
+	return p
+}
+
+// half is how many bytes follow the last newline, at the end.
+func (s *segment) half() int64 {
+	if s.stream != nil {
+		return s.stream.half()
+	}
+	return s.scanned
+}
+
+// lag is how many bytes are there and not handed on.
+func (s *segment) lag() int64 {
+	if s.packed != nil {
+		return 0
+	}
+	return max(0, s.size-s.off)
+}
+
+// next returns the next lines, nil when there are none now, errTruncated when
+// the file must be read from its start, and io.EOF at the end of a packed one.
+func (s *segment) next(pool *pools) (*block, error) {
+	if s.packed != nil {
+		b, err := s.stream.next()
+		s.off, s.number, s.known = s.stream.off, s.stream.number, s.stream.known
+		s.cut, s.atEnd = s.stream.cut, err != nil
+		return b, err
+	}
+	info, err := s.h.stat()
+	if err != nil {
+		return nil, err
+	}
+	grew := info.size != s.size
+	s.fileInfo = info
+	if s.size < s.off {
+		return nil, errTruncated
+	}
+	b, err := s.read(pool)
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd = b == nil
+	if grew {
+		s.grown = time.Now() // not when truncated: a copy is younger than this
+	}
+	return b, nil
+}
+
+// read reads one block and cuts it. What was read counts only if the file
+// began as before when it was read: it may have been truncated and have grown
+// past the offset.
+func (s *segment) read(pool *pools) (*block, error) {
+	if s.scanned > 0 {
+		end, err := s.findNewline(pool)
+		if err != nil || end < 0 {
+			return nil, err
+		}
+		if end-s.off > int64(s.max) {
+			return s.readCut(pool, end)
+		}
+	}
+	b := pool.get(s.blockSize())
+	n, err := s.h.ReadAt(b.bytes, s.off)
+	if err != nil && err != io.EOF {
+		b.put()
+		return nil, err
+	}
+	if s.off == 0 && s.holed && n > 0 && b.bytes[0] == 0 {
+		b.put()
+		s.off = s.skipNULs(s.h.data(0))
+		s.takePrint()
+		return s.read(pool)
+	}
+	if s.off == 0 && s.print.n == 0 {
+		s.print = printOf(b.bytes[:min(n, printMax)])
+	} else if err := s.verify(int64(n)); err != nil {
+		b.put()
+		return nil, err
+	}
+	lines, used := s.split(b.bytes[:n], b.lines)
+	b.lines = lines
+	s.off += int64(used)
+	s.scanned = int64(n - used)
+	if used > 0 {
+		return b, nil
+	}
+	b.put()
+	if n == len(b.bytes) {
+		return s.read(pool)
+	}
+	return nil, nil
+}
+
+// blockSize is a size that fits what is there to read, and one line.
+func (s *segment) blockSize() int {
+	if s.size-s.off <= smallBlock {
+		return smallBlock
+	}
+	return max(largeBlock, s.max+2)
+}
+
+// findNewline looks for the end of the half line and returns its offset, -1
+// when it is not there yet.
+func (s *segment) findNewline(pool *pools) (int64, error) {
+	b := pool.get(int(min(max(s.size-s.off-s.scanned, 1), largeBlock)))
+	defer b.put()
+	for {
+		n, err := s.h.ReadAt(b.bytes, s.off+s.scanned)
+		if err != nil && err != io.EOF {
+			return -1, err
+		}
+		at := bytes.IndexByte(b.bytes[:n], '\n')
+		if at >= 0 {
+			return s.off + s.scanned + int64(at), nil
+		}
+		if err := s.verify(s.scanned + int64(n)); err != nil {
+			return -1, err
+		}
+		s.scanned += int64(n)
+		if n < len(b.bytes) {
+			return -1, nil
+		}
+	}
+}
+
+// readCut reads the beginning of a line that ends at end and is over the limit.
+func (s *segment) readCut(pool *pools, end int64) (*block, error) {
+	b := pool.get(s.max + 2)
+	n, err := s.h.ReadAt(b.bytes[:min(int64(s.max+2), end-s.off)], s.off)
+	if err != nil && err != io.EOF {
+		b.put()
+		return nil, err
+	}
+	if err := s.verify(end - s.off); err != nil {
+		b.put()
+		return nil, err
+	}
+	b.lines = append(b.lines, s.line(b.bytes[:n]))
+	s.resumeAfter(end + 1)
+	return b, nil
+}
+
+func (s *segment) resumeAfter(off int64) { s.off, s.scanned = off, 0 }
+
+// verify tells whether n bytes just read at the offset belong to the file
+// that was read before, and lengthens the fingerprint as long as it is short.
+func (s *segment) verify(n int64) error {
+	want := s.print.n
+	if want < printMax {
+		want = min(s.size, printMax)
+	}
+	m, err := s.h.ReadAt(s.buf[:max(want, s.print.n)], 0)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if !s.print.begins(s.buf[:m]) {
+		if s.stillOld(n) {
+			return nil
+		}
+		return errTruncated
+	}
+	if int64(m) > s.print.n {
+		s.print = printOf(s.buf[:m])
+	}
+	return nil
+}
+
+// stillOld reports whether the n bytes just read can only be from before a
+// truncation, because the file is too short for them now.
+func (s *segment) stillOld(n int64) bool {
+	info, err := s.h.stat()
+	return err == nil && n > 0 && info.size < s.off+n
+}

@@ -1,0 +1,111 @@
+package source
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxSiblings bounds how many rotated files of one log are looked at, the
+// newest ones.
+const maxSiblings = 64
+
+// sibling is a file that a rotation of a log left.
+type sibling struct {
+	path string
+	fileInfo
+}
+
+// rotatedSuffixes end the name of a rotated file that was compressed.
+var rotatedSuffixes = []string{".gz", ".zst", ".xz", ".bz2"}
+
+// isRotated reports whether name is base after a rotation: base.1,
+// base-20261120, base.2026-11-20-13, base.1.gz, base.old, and with the
+// extension kept, stem-20261120.log (logrotate's "extension").
+func isRotated(name, base string) bool {
+	for _, suffix := range rotatedSuffixes {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	if rest, ok := strings.CutPrefix(name, base); ok {
+		return rest == ".old" || isStamp(rest)
+	}
+	ext := filepath.Ext(base)
+	stem := strings.TrimSuffix(base, ext)
+	if ext == "" || stem == "" {
+		return false
+	}
+	rest, ok := strings.CutPrefix(name, stem)
+	if !ok {
+		return false
+	}
+	rest, ok = strings.CutSuffix(rest, ext)
+	return ok && isStamp(rest)
+}
+
+// isStamp reports whether s is a separator and then digits, with separators
+// between them.
+func isStamp(s string) bool {
+	if len(s) < 2 || (s[0] != '.' && s[0] != '-') {
+		return false
+	}
+	digits := 0
+	for _, c := range []byte(s[1:]) {
+		switch {
+		case '0' <= c && c <= '9':
+			digits++
+		case strings.IndexByte("-._:T", c) < 0:
+			return false
+		}
+	}
+	return digits > 0
+}
+
+// isCompressedName reports whether name ends as a compressed file does.
+func isCompressedName(name string) bool {
+	return slices.ContainsFunc(rotatedSuffixes, func(s string) bool { return strings.HasSuffix(name, s) })
+}
+
+// siblings lists the rotated files of the log at path, the oldest first, by
+// the time they were last written.
+func siblings(path string) []sibling {
+	dir, base := filepath.Split(path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var found []sibling
+	for _, e := range entries {
+		if !isRotated(e.Name(), base) {
+			continue
+		}
+		full := filepath.Join(dir, e.Name())
+		if info, err := statPath(full); err == nil && info.regular {
+			found = append(found, sibling{full, info})
+		}
+	}
+	slices.SortFunc(found, olderFirst)
+	return found[max(0, len(found)-maxSiblings):]
+}
+
+// olderFirst orders by time, and files of one instant by name: base.2 is
+// older than base.1, base-20261119 than base-20261120.
+func olderFirst(a, b sibling) int {
+	if c := a.mtime.Compare(b.mtime); c != 0 {
+		return c
+	}
+	if len(a.path) == len(b.path) && strings.Contains(a.path, "-") {
+		return cmp.Compare(a.path, b.path)
+	}
+	if len(a.path) != len(b.path) {
+		return cmp.Compare(len(b.path), len(a.path))
+	}
+	return cmp.Compare(b.path, a.path)
+}
+
+// writtenSince drops what was last written before t.
+func writtenSince(list []sibling, t time.Time) []sibling {
+	return slices.DeleteFunc(list, func(s sibling) bool { return s.mtime.Before(t) })
+}

@@ -1,0 +1,126 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+)
+
+// packing is a compression format, known by the first bytes of a file.
+type packing struct {
+	name  string
+	magic []byte
+	open  func(io.Reader) (io.Reader, func(), error)
+}
+
+// maxWindow bounds the memory that a compressed file can ask for.
+const maxWindow = 64 << 20
+
+// The magic numbers: RFC 1952 section 2.3.1, RFC 8878 section 3.1.1, the xz
+// file format 2.1.1.1, and bzip2's "BZh" with the block size that follows.
+var packings = []packing{
+	{"gzip", []byte{0x1f, 0x8b, 8}, openGzip},
+	{"zstd", []byte{0x28, 0xb5, 0x2f, 0xfd}, openZstd},
+	{"xz", []byte{0xfd, '7', 'z', 'X', 'Z', 0}, openXz},
+	{"bzip2", []byte("BZh"), openBzip2},
+}
+
+func openGzip(r io.Reader) (io.Reader, func(), error) {
+	z, err := gzip.NewReader(r)
+	return z, func() {}, err
+}
+
+func openZstd(r io.Reader) (io.Reader, func(), error) {
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, nil, err
+	}
+	return z, z.Close, nil
+}
+
+func openXz(r io.Reader) (io.Reader, func(), error) {
+	z, err := xz.ReaderConfig{DictCap: maxWindow}.NewReader(r)
+	return z, func() {}, err
+}
+
+func openBzip2(r io.Reader) (io.Reader, func(), error) {
+	return bzip2.NewReader(r), func() {}, nil
+}
+
+// packingOf tells how a file that begins with head is compressed, nil when it
+// is not.
+func packingOf(head []byte) *packing {
+	for i := range packings {
+		if bytes.HasPrefix(head, packings[i].magic) {
+			return &packings[i]
+		}
+	}
+	return nil
+}
+
+// unpacked reads a file, unpacked when it is compressed.
+type unpacked struct {
+	io.Reader
+	packed bool
+	free   func()
+	file   io.Closer
+}
+
+func (u *unpacked) Close() error {
+	u.free()
+	return u.file.Close()
+}
+
+// unpack returns r, unpacked when its first bytes say that it is compressed,
+// whatever its name. Closing the result closes file.
+func unpack(r io.Reader, file io.Closer) (*unpacked, error) {
+	br := bufio.NewReaderSize(r, 64<<10)
+	head, err := br.Peek(6)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	p := packingOf(head)
+	if p == nil {
+		return &unpacked{Reader: br, free: func() {}, file: file}, nil
+	}
+	z, free, err := p.open(br)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.name, err)
+	}
+	return &unpacked{Reader: z, packed: true, free: free, file: file}, nil
+}
+
+// openUnpacked opens path like unpack.
+func openUnpacked(path string) (*unpacked, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	u, err := unpack(f, f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return u, nil
+}
+
+// printMatches reports whether the unpacked content of the file at path has
+// fingerprint p.
+func printMatches(path string, p fingerprint) bool {
+	u, err := openUnpacked(path)
+	if err != nil {
+		return false
+	}
+	defer u.Close()
+	head := make([]byte, p.n)
+	n, err := io.ReadFull(u, head)
+	return err == nil && printOf(head[:n]) == p
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"syscall"
 	"time"
 )
 
@@ -120,7 +121,7 @@ func (c *Client) Expire(ctx context.Context) error {
 
 // kill remembers why the connection cannot be used any more.
 func (c *Client) kill(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		err = errors.New("the wall process ended")
 	}
 	c.dead = fmt.Errorf("wall: %w", err)

@@ -39,8 +39,8 @@ func validPrefix(p netip.Prefix) error {
 	switch {
 	case !p.IsValid():
 		return errors.New("invalid prefix")
-	case p.Addr().Is4In6(), p.Addr().Zone() != "":
-		return fmt.Errorf("%s: mapped or zoned address", p)
+	case p.Addr().Is4In6():
+		return fmt.Errorf("%s: IPv4-mapped address", p)
 	case p.Masked() != p:
 		return fmt.Errorf("%s: bits set after the prefix", p)
 	case p.Bits() == 0:

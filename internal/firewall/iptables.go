@@ -94,7 +94,7 @@ func (w *IPTables) families() ([]*xtFamily, error) {
 		}
 		x, err := w.open(v6)
 		if err != nil {
-			return nil, fmt.Errorf("iptables: %w", err)
+			return nil, err
 		}
 		m := ruleMaker{v6: v6, time: true, ct: w.o.Hook != HookRaw, slow: w.o.Slow}
 		fams = append(fams, &xtFamily{x: x, w: w, m: m})

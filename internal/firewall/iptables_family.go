@@ -340,7 +340,9 @@ func (f *xtFamily) check() error {
 
 func (f *xtFamily) teardown() error {
 	for _, from := range append(f.w.builtin[:len(f.w.builtin):len(f.w.builtin)], f.w.optHook...) {
-		if there, err := f.x.ChainExists(f.w.table, from); err != nil || !there {
+		if there, err := f.x.ChainExists(f.w.table, from); err != nil {
+			return f.fail("looking for chain "+from, err)
+		} else if !there {
 			continue
 		}
 		js, _, err := f.jumps(from)
@@ -354,7 +356,9 @@ func (f *xtFamily) teardown() error {
 		}
 	}
 	for _, c := range []string{f.w.chain, f.lockChain(), f.blocksChain()} {
-		if there, err := f.x.ChainExists(f.w.table, c); err != nil || !there {
+		if there, err := f.x.ChainExists(f.w.table, c); err != nil {
+			return f.fail("looking for chain "+c, err)
+		} else if !there {
 			continue
 		}
 		if err := f.x.ClearAndDeleteChain(f.w.table, c); err != nil {

@@ -8,16 +8,24 @@ import (
 	"strings"
 )
 
-// makers are the walls by their names in the rules file.
-var makers = map[string]func(Options) (Backend, error){
-	"iptables":   func(o Options) (Backend, error) { return NewIPTables(o) },
-	"hosts.deny": func(o Options) (Backend, error) { return NewHostsDeny(o) },
-	"dry-run":    func(Options) (Backend, error) { return NewDryRun(), nil },
+// selector knows the walls by their names in the rules file, and the order in
+// which "auto" tries them, the best first. hosts.deny is not tried: it
+// protects only programs that use libwrap, so that it must be asked for.
+type selector struct {
+	makers map[string]func(Options) (Backend, error)
+	auto   []string
 }
 
-// auto is what "auto" tries, the best first. hosts.deny is not among them: it
-// protects only programs that use libwrap, so that it must be asked for.
-var auto = []string{"iptables"}
+func newSelector() selector {
+	return selector{
+		makers: map[string]func(Options) (Backend, error){
+			"iptables":   func(o Options) (Backend, error) { return NewIPTables(o) },
+			"hosts.deny": func(o Options) (Backend, error) { return NewHostsDeny(o) },
+			"dry-run":    func(Options) (Backend, error) { return NewDryRun(), nil },
+		},
+		auto: []string{"iptables"},
+	}
+}
 
 // prober is a wall that can prove that it would work, leaving nothing behind.
 type prober interface {
@@ -33,46 +41,60 @@ func Select(ctx context.Context, want []string, o Options) ([]Backend, string, e
 	}
 	var bs []Backend
 	var reasons []string
+	asked := map[string]bool{}
 	for _, name := range want {
-		b, reason, err := selectOne(ctx, name, o)
+		if asked[name] {
+			return nil, "", fmt.Errorf("firewall %q: named twice", name)
+		}
+		asked[name] = true
+		b, reason, err := newSelector().one(ctx, name, o)
 		if err != nil {
 			return nil, "", err
 		}
 		bs, reasons = append(bs, b), append(reasons, reason)
 	}
-	return bs, strings.Join(reasons, "; "), nil
+	return bs, strings.Join(reasons, "; ") + beside(), nil
 }
 
-func selectOne(ctx context.Context, name string, o Options) (Backend, string, error) {
+func (s selector) one(ctx context.Context, name string, o Options) (Backend, string, error) {
 	if name == "auto" {
-		return selectAuto(ctx, o)
+		return s.best(ctx, o)
 	}
-	mk, ok := makers[name]
+	b, err := s.try(ctx, name, o)
+	if err != nil {
+		return nil, "", err
+	}
+	return b, name + ": as configured", nil
+}
+
+// try makes one wall and lets it prove itself.
+func (s selector) try(ctx context.Context, name string, o Options) (Backend, error) {
+	mk, ok := s.makers[name]
 	if !ok {
-		return nil, "", fmt.Errorf("firewall %q: want auto or one of %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("firewall %q: want auto or one of %s", name, strings.Join(Names(), ", "))
 	}
 	b, err := mk(o)
 	if err == nil {
 		err = probe(ctx, b)
 	}
 	if err != nil {
-		return nil, "", unusable([]error{err})
+		return nil, unusable([]error{fmt.Errorf("%s: %w", name, err)})
 	}
-	return b, name + ": as configured" + beside(), nil
+	return b, nil
 }
 
-func selectAuto(ctx context.Context, o Options) (Backend, string, error) {
+func (s selector) best(ctx context.Context, o Options) (Backend, string, error) {
 	var misses []error
-	for _, name := range auto {
-		b, err := makers[name](o)
+	for _, name := range s.auto {
+		b, err := s.makers[name](o)
 		if err == nil {
 			err = probe(ctx, b)
 		}
 		if err != nil {
-			misses = append(misses, err)
+			misses = append(misses, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
-		return b, name + ": " + because(misses) + beside(), nil
+		return b, name + ": " + because(misses), nil
 	}
 	return nil, "", unusable(misses)
 }

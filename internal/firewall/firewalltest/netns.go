@@ -1,6 +1,7 @@
 package firewalltest
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"runtime"
@@ -48,4 +49,31 @@ func Namespace(t testing.TB) {
 	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
 		t.Fatalf("lo up: %v: %s", err, out)
 	}
+}
+
+const insideEnv = "STOPLOG_TEST_IN_NAMESPACE"
+
+// InNamespace is for tests that start threads or processes of their own: it
+// runs the test once more, in a process whose network namespace is its own,
+// and reports whether this is that process. Needs root.
+func InNamespace(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(insideEnv) == t.Name() {
+		return true
+	}
+	if os.Geteuid() != 0 {
+		SkipKernel(t, "needs root for a network namespace")
+	}
+	NeedPrograms(t, "ip", "unshare")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "-n", "sh", "-c", `ip link set lo up && exec "$@"`, "sh", self, "-test.v", "-test.run", "^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), insideEnv+"="+t.Name())
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+		t.Errorf("in a namespace of its own: %v\n%s", err, out)
+	}
+	return false
 }

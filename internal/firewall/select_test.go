@@ -1,0 +1,71 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSelectByName(t *testing.T) {
+	o := Options{HostsDeny: filepath.Join(t.TempDir(), "hosts.deny")}
+	bs, reason, err := Select(t.Context(), []string{"hosts.deny", "dry-run"}, o)
+	if err != nil || len(bs) != 2 || bs[0].Name() != "hosts.deny" || bs[1].Name() != "dry-run" {
+		t.Fatalf("got %v, %v", bs, err)
+	}
+	if !strings.Contains(reason, "hosts.deny: ") || !strings.Contains(reason, "; dry-run: ") || strings.Contains(reason, "\n") {
+		t.Errorf("reason: got %q", reason)
+	}
+	if _, err := os.Stat(o.HostsDeny); !os.IsNotExist(err) {
+		t.Errorf("trying left a file: %v", err)
+	}
+}
+
+func TestSelectRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for name, tc := range map[string]struct {
+		want []string
+		o    Options
+		says string
+	}{
+		"unknown":          {[]string{"pf"}, Options{}, `firewall "pf": want auto or one of nftables, `},
+		"unwritable":       {[]string{"hosts.deny"}, Options{HostsDeny: filepath.Join(dir, "no", "hosts.deny")}, "--dry-run"},
+		"no such program":  {[]string{"iptables"}, Options{IPTables: "/nonexistent/iptables"}, "/nonexistent/iptables"},
+		"bad options":      {[]string{"iptables"}, Options{Name: "NO"}, "firewall name"},
+		"one of two":       {[]string{"dry-run", "pf"}, Options{}, "pf"},
+		"twice":            {[]string{"dry-run", "dry-run"}, Options{}, "twice"},
+		"several and auto": {[]string{"dry-run", "auto", "auto"}, Options{}, "twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := Select(t.Context(), tc.want, tc.o)
+			if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want one line with %q", err, tc.says)
+			}
+		})
+	}
+}
+
+// TestSelectAutoSaysWhy plays machines on which some walls do not work.
+func TestSelectAutoSaysWhy(t *testing.T) {
+	works := func(Options) (Backend, error) { return NewDryRun(), nil }
+	fails := func(Options) (Backend, error) { return unusableWall{DryRun: NewDryRun()}, nil }
+	s := selector{makers: map[string]func(Options) (Backend, error){"a": fails, "b": works}, auto: []string{"a", "b"}}
+	b, reason, err := s.one(t.Context(), "auto", Options{})
+	if err != nil || b.Name() != "dry-run" || !strings.HasPrefix(reason, "b: works here, while a: first line; second line") {
+		t.Errorf("got %v, %q, %v", b, reason, err)
+	}
+	s.auto = []string{"b", "a"}
+	if _, reason, err = s.one(t.Context(), "auto", Options{}); err != nil || !strings.HasPrefix(reason, "b: the best, and it works here") {
+		t.Errorf("got %q, %v", reason, err)
+	}
+	s.auto = []string{"a"}
+	if _, _, err = s.one(t.Context(), "auto", Options{}); err == nil || !strings.Contains(err.Error(), "a: first line; second line") || !strings.Contains(err.Error(), "--dry-run") {
+		t.Errorf("got %v", err)
+	}
+}
+
+type unusableWall struct{ *DryRun }
+
+func (unusableWall) probe(context.Context) error { return errors.New("first line\n\tsecond line\n") }

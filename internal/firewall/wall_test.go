@@ -1,0 +1,229 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// served is a client and its server over a pipe.
+func served(t *testing.T, b Backend, lim Limits) (*Client, chan error) {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	oursC, theirsC := net.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(t.Context(), theirs, theirsC, b, lim) }()
+	c := NewClient(ours, oursC)
+	t.Cleanup(func() { c.Close() })
+	return c, done
+}
+
+// TestWallLimits plays a client that is no longer ours.
+func TestWallLimits(t *testing.T) {
+	d := NewDryRun()
+	c, _ := served(t, d, Limits{Min4: 16, Min6: 32, MaxTTL: time.Hour})
+	soon := time.Now().Add(time.Minute)
+	for name, e := range map[string]Entry{
+		"wide":       {Prefix: netip.MustParsePrefix("192.0.0.0/15"), Until: soon},
+		"wide IPv6":  {Prefix: netip.MustParsePrefix("2001::/31"), Until: soon},
+		"long":       {Prefix: netip.MustParsePrefix("192.0.2.0/28"), Until: time.Now().Add(2 * time.Hour)},
+		"long ended": {Prefix: netip.MustParsePrefix("192.0.2.0/28"), Until: time.Date(2019, 1, 1, 0, 0, 0, 0, time.UTC)},
+	} {
+		good := Entry{Prefix: netip.MustParsePrefix("198.51.100.0/28"), Until: soon}
+		if err := c.Block(t.Context(), []Entry{e, good}); err == nil || !strings.Contains(err.Error(), e.Prefix.String()) {
+			t.Errorf("%s: got %v, want a refusal that names %s", name, err, e.Prefix)
+		}
+		if es, _ := d.List(t.Context()); len(es) != 1 || es[0].Prefix != good.Prefix {
+			t.Errorf("%s: the wall holds %v", name, es)
+		}
+	}
+	var p Policy
+	p.Lockdown.Until = time.Now().Add(2 * time.Hour)
+	if err := c.Setup(t.Context(), p); err == nil {
+		t.Error("a long lockdown: got no error")
+	}
+}
+
+func TestWallEndsWithItsClient(t *testing.T) {
+	d := NewDryRun()
+	c, done := served(t, d, Limits{})
+	block(t, c, "192.0.2.0/28", time.Hour)
+	c.Close()
+	if err := <-done; err != nil {
+		t.Errorf("Serve: got %v, want nothing", err)
+	}
+	if es, _ := d.List(t.Context()); len(es) != 1 {
+		t.Errorf("the wall holds %v, want the block to stand", es)
+	}
+}
+
+func TestWallRefusesNonsense(t *testing.T) {
+	for name, frame := range map[string][]byte{
+		"unknown operation": {0, 0, 0, 2, 1, 99},
+		"an answer":         {0, 0, 0, 2, 1, byte(opDone)},
+		"junk after list":   {0, 0, 0, 3, 1, byte(opList), 0},
+		"junk block":        {0, 0, 0, 6, 1, byte(opBlock), 0xff, 0xff, 0xff, 0xff},
+		"another version":   {0, 0, 0, 2, 2, byte(opList)},
+		"junk":              []byte("GET / HTTP/1.0\r\n\r\n"),
+	} {
+		ours, theirs := net.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			done <- Serve(t.Context(), theirs, nil, NewDryRun(), Limits{})
+			theirs.Close()
+		}()
+		go func() { _, _ = ours.Write(frame) }()
+		go func() { // drain the answer
+			for b := make([]byte, 512); ; {
+				if _, err := ours.Read(b); err != nil {
+					return
+				}
+			}
+		}()
+		if err := <-done; !errors.Is(err, errWire) {
+			t.Errorf("%s: got %v, want the conversation to end", name, err)
+		}
+		ours.Close()
+	}
+}
+
+// failing is a wall whose orders fail.
+type failing struct {
+	DryRun
+	err error
+}
+
+func (f *failing) Block(context.Context, []Entry) error { return f.err }
+func (f *failing) Check(context.Context) error          { return f.err }
+
+func TestWallErrorsCross(t *testing.T) {
+	left := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28"), netip.MustParsePrefix("2001:db8::/64")}
+	for _, want := range []error{ErrBroken, ErrUnsupported} {
+		c, _ := served(t, &failing{err: errors.Join(errors.New("the cause"), want)}, Limits{})
+		err := c.Check(t.Context())
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), "the cause") {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	c, _ := served(t, &failing{err: &FullError{Wall: "x", Max: 7, Left: left}}, Limits{})
+	err := c.Block(t.Context(), []Entry{{Prefix: left[0], Until: time.Now().Add(time.Hour)}})
+	var full *FullError
+	if !errors.As(err, &full) || full.Max != 7 || len(full.Left) != 2 || full.Left[1] != left[1] {
+		t.Errorf("got %v (%+v)", err, full)
+	}
+	if err := c.Unblock(t.Context(), left); err != nil {
+		t.Errorf("after an error: %v", err)
+	}
+}
+
+func TestWallManyAtOnce(t *testing.T) {
+	d := NewDryRun()
+	c, _ := served(t, d, Limits{})
+	var es []Entry
+	var ps []netip.Prefix
+	for i := range 3*chunk + 1 {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}), 32)
+		es, ps = append(es, Entry{Prefix: p, Until: time.Now().Add(time.Hour)}), append(ps, p)
+	}
+	if err := c.Block(t.Context(), es); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.List(t.Context()); len(got) != len(es) || err != nil {
+		t.Errorf("List: got %d, %v, want %d", len(got), err, len(es))
+	}
+	if err := c.Unblock(t.Context(), ps); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.List(t.Context()); len(got) != 0 || err != nil {
+		t.Errorf("List: got %d, %v, want none", len(got), err)
+	}
+}
+
+// stuck never answers.
+type stuck struct {
+	DryRun
+	in chan struct{}
+}
+
+func (s *stuck) Unblock(ctx context.Context, _ []netip.Prefix) error {
+	close(s.in)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestClientGivesUp(t *testing.T) {
+	s := &stuck{in: make(chan struct{})}
+	c, _ := served(t, s, Limits{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-s.in
+		cancel()
+	}()
+	if err := c.Unblock(ctx, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28")}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	if err := c.Check(t.Context()); err == nil {
+		t.Error("an answer may be under way, but the connection is used again")
+	}
+}
+
+func TestClientOfADeadWall(t *testing.T) {
+	ours, theirs := net.Pipe()
+	theirs.Close()
+	c := NewClient(ours, nil)
+	if err := c.Block(t.Context(), []Entry{{Prefix: netip.MustParsePrefix("192.0.2.0/28"), Until: time.Now().Add(time.Hour)}}); err == nil {
+		t.Error("got no error")
+	}
+	if _, err := c.List(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "wall: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// telling is a wall that others change.
+type telling struct {
+	DryRun
+	changes []Change
+}
+
+func (w *telling) Watch(ctx context.Context, emit func(Change)) error {
+	for _, c := range w.changes {
+		emit(c)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (w *telling) Name() string    { return "telling" }
+func (w *telling) Notes() []string { return []string{"one", "two"} }
+
+func TestWallTellsOfChanges(t *testing.T) {
+	p := netip.MustParsePrefix("192.0.2.0/28")
+	c, _ := served(t, &telling{DryRun: *NewDryRun(), changes: []Change{
+		{Deleted: []netip.Prefix{p}},
+		{Deleted: make([]netip.Prefix, chunk+1)},
+		{Broken: true},
+	}}, Limits{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var got []Change
+	err := c.Watch(ctx, func(ch Change) {
+		if got = append(got, ch); len(got) == 3 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || len(got) != 3 {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	if len(got[0].Deleted) != 1 || got[0].Deleted[0] != p || got[0].Broken || !got[1].Broken || !got[2].Broken {
+		t.Errorf("got %+v", got)
+	}
+	if err := c.Setup(t.Context(), Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	if c.Name() != "telling" || len(c.Notes()) != 2 || c.Notes()[1] != "two" {
+		t.Errorf("got %q, %q", c.Name(), c.Notes())
+	}
+}

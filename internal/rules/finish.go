@@ -89,6 +89,9 @@ func (c *checker) rule(b *book, d *draft) *Rule {
 	if !d.keyed {
 		r.Key = Key{{By: ByPrefix}}
 	}
+	r.counted = countedBy(d.node)
+	slices.Sort(r.Match.Services)
+	r.Match.Services = slices.Compact(r.Match.Services)
 	c.levels(in, d)
 	c.patternOf(in, d)
 	if d.mode == "observe" {
@@ -196,7 +199,7 @@ func (c *checker) extras(in *sink, d *draft) {
 	if d.When != nil && buckets == 0 {
 		in.fail(d.node, "", "when needs a bucket")
 	}
-	if d.Weight.Base == 0 && d.Weight.most() == 0 {
+	if d.Weight.Base == 0 && d.Weight.Most() == 0 {
 		in.fail(d.node, "", "every weight is 0: nothing is ever counted")
 	}
 }

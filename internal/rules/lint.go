@@ -109,19 +109,19 @@ func (c *Cond) never() string {
 	return ""
 }
 
-// slowLeak is the leak from which a bucket is slow: a monitor that connects
-// every few minutes would fill it in days.
-const slowLeak = 10 * time.Minute
+// SlowLeak is the leak from which a bucket is slow. Probes are not poured into
+// slow buckets: a monitor that connects every few minutes would fill them.
+const SlowLeak = 10 * time.Minute
 
 func lintLevel(in *sink, r *Rule, l *Level) {
 	switch l.Kind {
 	case Bucket:
-		if w := r.Weight.most(); l.Capacity > 0 && w > l.Capacity {
+		if w := r.Weight.Most(); l.Capacity > 0 && w > l.Capacity {
 			in.warn(l.Line, "", "the rule %s: one event of weight %d is more than the capacity of %d", r.Name, w, l.Capacity)
 		}
 		const probe = 1 << 1
-		if r.Match.Kinds&probe != 0 && l.Leak >= slowLeak {
-			in.warn(l.Line, "leak: 1m", "the rule %s: monitors and load balancers probe all day, and would fill a slow bucket", r.Name)
+		if r.Match.Kinds&probe != 0 && l.Leak >= SlowLeak {
+			in.warn(l.Line, "leak: 1m", "the rule %s: probes fill fast buckets only, for monitors and load balancers make them all day", r.Name)
 		}
 	case Distinct:
 		if len(l.Of) == 1 && len(r.Key) > 0 && slices.Contains(r.Key, l.Of[0]) && l.Over > 0 {

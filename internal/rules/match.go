@@ -72,6 +72,11 @@ func (m *Match) Takes(service string, o parse.Outcome, k parse.Kind) bool {
 	if m.Outcomes != 0 && m.Outcomes&(1<<o) == 0 || m.Kinds != 0 && m.Kinds&(1<<k) == 0 {
 		return false
 	}
+	return m.Serves(service)
+}
+
+// Serves reports whether the service is one that the match looks at.
+func (m *Match) Serves(service string) bool {
 	for _, s := range m.Services {
 		if s == service {
 			return true
@@ -180,8 +185,8 @@ func (w *Weight) Of(ev *parse.Event, o *source.Origin) int {
 	return n
 }
 
-// most is the largest weight that can apply.
-func (w *Weight) most() int {
+// Most is the largest weight that can apply.
+func (w *Weight) Most() int {
 	n := w.Base
 	for _, k := range w.Kinds {
 		n = max(n, k)

@@ -26,6 +26,8 @@ type Rule struct {
 	Ready string
 	File  string
 	Line  int
+	// counted is what Match and Pattern say, in one notation.
+	counted string
 }
 
 // Pattern is an expression on the message after the envelope, and the lines

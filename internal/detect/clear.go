@@ -1,0 +1,133 @@
+package detect
+
+import (
+	"net/netip"
+	"slices"
+
+	"stoplog/internal/bucket"
+)
+
+// A success clears what its own source and account poured, and no more.
+//
+// Beside the bucket of a prefix, a rule with `clears` keeps a part: a bucket
+// for each service and account tried from the prefix, poured and drained as
+// the whole is. A part drains all the time that it holds something, while the
+// whole drains once for all of them; so the parts together never hold more
+// than the whole. A success takes out of the whole what its account's part
+// still holds. What is left is then at least what the others' parts hold, and
+// at least what the whole would hold if that account had never been tried. So
+// whoever sprays many accounts, and logs in to one of their own now and then,
+// gets nothing for it but that their failures at their own account are
+// forgotten.
+//
+// A part that had to go, because too many are kept, clears nothing: the error
+// is on the side of counting.
+
+// A part is poured only when the whole took the event in full, that is, when
+// it did not breach; and a success that comes out of order clears nothing, for
+// whole and part could not be read at one instant.
+
+// drop is a limit at which an event is a nanosecond of draining, so that
+// a bucket's depth can be read and written exactly.
+var drop = bucket.Limit{Capacity: 1 << 55, Leak: 1}
+
+// addPart pours n events into the part of the event's account. An event
+// without an account has none: nothing can clear it.
+func (e *Engine) addPart(c *counter, l *level, m *moment, n int, lim bucket.Limit) {
+	if k, ok := e.partKey(c, m); ok {
+		l.parts.Pour(k, m.at, n, lim)
+	}
+}
+
+// clear takes the part of the event's account out of the rule's buckets.
+func (e *Engine) clear(c *counter, m *moment) {
+	if !m.ev.Addr.IsValid() {
+		return
+	}
+	k, ok := e.keyOf(c, c.rule.Key, m)
+	if !ok {
+		return
+	}
+	part, ok := e.partKey(c, m)
+	if !ok {
+		return
+	}
+	for i := range c.levels {
+		if l := &c.levels[i]; l.parts != nil {
+			l.take(k, part, m.at)
+		}
+	}
+}
+
+// take lowers the bucket of k by what the part holds.
+func (l *level) take(k, part bucket.Key, at int64) {
+	held, whole := l.parts.Level(part, at, drop), l.table.Level(k, at, drop)
+	if held == 0 || whole == 0 || l.table.Level(k, at+1, drop) == whole {
+		return
+	}
+	l.parts.Delete(part)
+	l.table.Delete(k)
+	l.table.Pour(k, at, whole-held, drop)
+}
+
+// partKey names the part of the event's account: by prefix, service and
+// account, exactly where these are short.
+func (e *Engine) partKey(c *counter, m *moment) (bucket.Key, bool) {
+	p := e.blocked(c, m)
+	if len(m.ev.User) == 0 || !p.IsValid() {
+		return bucket.Key{}, false
+	}
+	e.scratch = appendPart(e.scratch[:0], p, c.rule.Match.Services, m.ev.Service, m.ev.User)
+	if len(e.scratch) < exactText {
+		return bucket.KeyOfText(partKind, e.scratch), true
+	}
+	return bucket.KeyOfPair(p, partKind, e.scratch), true
+}
+
+const (
+	// exactText is the length from which bucket keeps a text's hash only.
+	exactText = 16
+	// partKind is the kind of key of parts.
+	partKind = 2
+)
+
+// appendPart writes prefix, service and account so that no two read the same,
+// and briefly: a service that the rule names is its place in the list.
+func appendPart(b []byte, p netip.Prefix, services []string, service string, user []byte) []byte {
+	b = append(b, byte(p.Bits()))
+	if a := p.Addr(); a.Is4() {
+		x := a.As4()
+		b = append(b, x[:]...)
+	} else {
+		x := a.As16()
+		n := 8
+		if p.Bits() > 64 {
+			n = 16
+		}
+		b = append(b, x[:n]...)
+	}
+	if i := slices.Index(services, service); i >= 0 && i < 255 {
+		b = append(b, byte(i))
+	} else {
+		b = append(b, 255, byte(len(service)))
+		b = append(b, service...)
+	}
+	return append(b, user...)
+}
+
+// forgetParts drops the parts of prefixes within p. The short ones hide their
+// prefix in their text, so all of them go: a part that is missing clears less
+// than it might, which harms nobody.
+func forgetParts(t *bucket.Table, p netip.Prefix) {
+	t.DeleteWithin(p)
+	var gone []bucket.Key
+	t.Range(func(b bucket.Bucket) bool {
+		if _, ok := b.Key.Prefix(); !ok {
+			gone = append(gone, b.Key)
+		}
+		return true
+	})
+	for _, k := range gone {
+		t.Delete(k)
+	}
+}

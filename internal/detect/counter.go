@@ -1,0 +1,151 @@
+package detect
+
+import (
+	"hash/crc32"
+	"net/netip"
+	"time"
+
+	"stoplog/internal/bucket"
+	"stoplog/internal/rules"
+)
+
+// counter is a rule at work.
+type counter struct {
+	rule   *rules.Rule
+	scope  uint32 // of its evidence: 24 bits of its name's sum, the same in every run
+	levels []level
+	byUser bool // its key names a user
+	texts  bool // its key is more than a prefix or an address
+
+	matched, poured, breached uint64
+}
+
+// level is one way to count at work: exactly one of table, window and
+// distinct is there, none for a trigger.
+type level struct {
+	rules.Level
+	meaning  string
+	limit    bucket.Limit
+	table    *bucket.Table
+	parts    *bucket.Table // what single accounts poured, for clears
+	window   *bucket.Window
+	distinct *bucket.Distinct
+	answers  []Answer
+	blocks   bool // one of the answers blocks the key's own prefix
+	hush     int64
+	// each is how often a contributor must have come up, 0: none is blocked.
+	each             int
+	onlyContributors bool // there is no other answer
+}
+
+const (
+	leastBuckets = 4096
+	valuesPerKey = 1024
+)
+
+func newCounters(set *rules.Set, seed uint64) []*counter {
+	tables := 0
+	for _, r := range set.Rules {
+		for i := range r.Levels {
+			if r.Levels[i].Kind == rules.Bucket {
+				tables++
+			}
+			if r.Clears {
+				tables++
+			}
+		}
+	}
+	most := max(set.Limits.Buckets/max(tables, 1), leastBuckets)
+	out := make([]*counter, len(set.Rules))
+	for i, r := range set.Rules {
+		out[i] = newCounter(set, r, most, seed)
+	}
+	return out
+}
+
+func newCounter(set *rules.Set, r *rules.Rule, most int, seed uint64) *counter {
+	c := &counter{rule: r, scope: crc32.ChecksumIEEE([]byte(r.Name)) >> 8, byUser: r.Key.Has(rules.ByUser)}
+	for _, p := range r.Key {
+		c.texts = c.texts || p.By != rules.ByPrefix && p.By != rules.ByAddr
+	}
+	c.levels = make([]level, len(r.Levels))
+	for i := range r.Levels {
+		c.levels[i] = newLevel(set, r, &r.Levels[i], most, seed)
+	}
+	return c
+}
+
+func newLevel(set *rules.Set, r *rules.Rule, rl *rules.Level, most int, seed uint64) level {
+	l := level{Level: *rl, meaning: r.Meaning(rl)}
+	l.answers, l.blocks = answersOf(r, rl)
+	l.hush = hushOf(set, r, &l)
+	for _, a := range rl.Then {
+		if a.Kind == rules.BlockContributors {
+			l.each = max(a.Each, 1)
+		}
+	}
+	l.onlyContributors = l.each > 0 && len(rl.Then) == 1
+	switch rl.Kind {
+	case rules.Bucket:
+		l.limit = bucket.Limit{Capacity: rl.Capacity, Leak: rl.Leak}
+		l.table = bucket.NewTable(most, seed)
+		if r.Clears {
+			l.parts = bucket.NewTable(most, seed)
+		}
+	case rules.Window:
+		l.window = bucket.NewWindow(0, 0)
+	case rules.Distinct:
+		// A rule that tells contributors needs to remember more than breach.
+		l.distinct = bucket.NewDistinct(max(valuesPerKey, 2*(rl.Over+1)), 0, 0)
+	}
+	return l
+}
+
+func (c *counter) forget(p netip.Prefix) {
+	for i := range c.levels {
+		l := &c.levels[i]
+		if l.table != nil {
+			l.table.DeleteWithin(p)
+		}
+		if l.parts != nil {
+			forgetParts(l.parts, p)
+		}
+		if l.window != nil {
+			l.window.DeleteWithin(p)
+		}
+		if l.distinct != nil {
+			l.distinct.DeleteWithin(p)
+		}
+	}
+}
+
+func (l *level) sweep(at int64) {
+	if l.table != nil {
+		l.table.Sweep(at)
+	}
+	if l.parts != nil {
+		l.parts.Sweep(at)
+	}
+	if l.window != nil {
+		l.window.Sweep(at, l.rolling(1))
+	}
+	if l.distinct != nil {
+		l.distinct.Sweep(at, l.spread(1))
+	}
+}
+
+func (l *level) rolling(room int) bucket.Rolling {
+	return bucket.Rolling{Count: l.Over * room, Within: l.Within}
+}
+
+func (l *level) spread(room int) bucket.Spread {
+	return bucket.Spread{Over: l.Over * room, Within: l.Within}
+}
+
+// drain is how long a full level takes to be empty.
+func (l *level) drain() time.Duration {
+	if l.Kind == rules.Bucket {
+		return time.Duration(min(int64(l.Capacity+1), int64(bucket.MaxSpan)/int64(max(l.Leak, 1)))) * l.Leak
+	}
+	return l.Within
+}

@@ -1,0 +1,183 @@
+package detect
+
+import (
+	"net/netip"
+	"slices"
+	"sort"
+
+	"stoplog/internal/bucket"
+	"stoplog/internal/rules"
+)
+
+// Level is how full one bucket is.
+type Level struct {
+	Rule     string
+	Index    int // of the rule's level
+	Kind     string
+	Key      string
+	Prefix   netip.Prefix // of the key; invalid when it has none
+	Level    int          // events it holds, begun ones counting whole
+	Capacity int          // more than so many breach
+	// Empty is when it will have drained, Unix ns; 0 for windows.
+	Empty int64
+}
+
+// Levels tells how full the buckets of addr are at the instant at: those of
+// rules that count by prefix or address alone, the empty ones too.
+func (e *Engine) Levels(addr netip.Addr, at int64) []Level {
+	var out []Level
+	for _, c := range e.counters {
+		if c.texts || !c.rule.Key.HasSource() || !addr.IsValid() {
+			continue
+		}
+		p := e.prefixAt(c.rule, addr)
+		k := bucket.KeyOf(p)
+		for i := range c.levels {
+			l := &c.levels[i]
+			v := Level{Rule: c.rule.Name, Index: i, Kind: l.Kind.String(), Key: p.String(), Prefix: p}
+			switch l.Kind {
+			case rules.Bucket:
+				v.Level, v.Capacity = l.table.Level(k, at, l.limit), e.roomAt(l, addr)
+				v.Empty = at + int64(l.table.Level(k, at, drop))
+			case rules.Window:
+				v.Level, v.Capacity = l.window.Count(k, at, l.rolling(1)), l.Over
+			case rules.Distinct:
+				v.Level, v.Capacity = l.distinct.Count(k, at, l.spread(1)), l.Over
+			default:
+				continue
+			}
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func (e *Engine) prefixAt(r *rules.Rule, addr netip.Addr) netip.Prefix {
+	lens := r.Prefix
+	if r.Key.Has(rules.ByAddr) {
+		return wholeAddr.Cut(addr)
+	}
+	if n := e.networkAt(addr); n != nil && n.Len != 0 {
+		lens = rules.Lens{V4: n.Len, V6: n.Len}
+	}
+	return lens.Cut(addr)
+}
+
+func (e *Engine) networkAt(addr netip.Addr) *rules.Network {
+	for i := range e.set.Networks {
+		if n := &e.set.Networks[i]; n.Prefix.Contains(addr) {
+			return n
+		}
+	}
+	return nil
+}
+
+// roomAt is the capacity of strangers at addr.
+func (e *Engine) roomAt(l *level, addr netip.Addr) int {
+	n := e.networkAt(addr)
+	switch {
+	case n == nil:
+	case n.Capacity > 0:
+		return n.Capacity
+	case n.Room > 1:
+		return l.Capacity * n.Room
+	}
+	return l.Capacity
+}
+
+// Fullest lists the n buckets of all rules that are fullest for their
+// capacity at the instant at, the fullest first.
+func (e *Engine) Fullest(n int, at int64) []Level {
+	var out []Level
+	for _, c := range e.counters {
+		for i := range c.levels {
+			l := &c.levels[i]
+			if l.table == nil {
+				continue
+			}
+			for _, b := range l.table.Fullest(n, at) {
+				p, _ := b.Key.Prefix()
+				v := Level{Rule: c.rule.Name, Index: i, Kind: l.Kind.String(), Key: keyName(b.Key), Prefix: p, Empty: b.Empty,
+					Level: l.table.Level(b.Key, at, l.limit), Capacity: l.Capacity}
+				if p.IsValid() {
+					v.Capacity = e.roomAt(l, p.Addr())
+				}
+				out = append(out, v)
+			}
+		}
+	}
+	sort.SliceStable(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return a.Level*(b.Capacity+1) > b.Level*(a.Capacity+1)
+	})
+	return out[:min(n, len(out))]
+}
+
+func keyName(k bucket.Key) string {
+	if k == keyAll {
+		return "all"
+	}
+	return k.String()
+}
+
+// Stats are an engine's totals since it began.
+type Stats struct {
+	Events     uint64 // that Observe was asked about
+	Stragglers uint64 // of sources that were blocked already
+	Allowed    uint64 // of allowed sources
+	Rules      []RuleStats
+}
+
+// RuleStats are one rule's totals, and how much it holds now.
+type RuleStats struct {
+	Name                      string
+	Matched, Poured, Breached uint64
+	Keys                      int    // live buckets and windows, the drained not yet swept included
+	Max                       int    // most buckets that its tables hold
+	Evicted                   uint64 // had to go before they had drained
+	Bytes                     int
+}
+
+// Stats tells the totals; the slice is the caller's.
+func (e *Engine) Stats() Stats {
+	s := Stats{Events: e.stats.events, Stragglers: e.stats.stragglers, Allowed: e.stats.allowed}
+	for _, c := range e.counters {
+		r := RuleStats{Name: c.rule.Name, Matched: c.matched, Poured: c.poured, Breached: c.breached}
+		for i := range c.levels {
+			c.levels[i].addTo(&r)
+		}
+		s.Rules = append(s.Rules, r)
+	}
+	return s
+}
+
+func (l *level) addTo(r *RuleStats) {
+	for _, t := range [...]*bucket.Table{l.table, l.parts} {
+		if t != nil {
+			r.Bytes += t.Bytes()
+			r.Evicted += t.Evicted()
+		}
+	}
+	if l.table != nil {
+		r.Keys += l.table.Len()
+		r.Max += l.table.Max()
+	}
+	if l.window != nil {
+		r.Keys += l.window.Len()
+		r.Bytes += l.window.Bytes()
+		r.Evicted += l.window.Evicted()
+	}
+	if l.distinct != nil {
+		r.Keys += l.distinct.Len()
+		r.Evicted += l.distinct.Evicted()
+	}
+}
+
+// Rules lists the names of the rules in order.
+func (e *Engine) Rules() []string {
+	out := make([]string, 0, len(e.counters))
+	for _, c := range e.counters {
+		out = append(out, c.rule.Name)
+	}
+	return slices.Clip(out)
+}

@@ -30,3 +30,16 @@ func connID(service string, id []byte) uint64 {
 	}
 	return h | 1
 }
+
+// mixHost makes conn of one host differ from the same of another, in files
+// that several hosts log to.
+func mixHost(conn uint64, host []byte) uint64 {
+	for _, c := range host {
+		conn = (conn ^ uint64(c)) * 1099511628211
+	}
+	return conn | 1
+}
+
+// classOnce is where the classes begin that tell of one attempt, however often
+// a connection's lines say so. Below it every line is an attempt.
+const classOnce = 128

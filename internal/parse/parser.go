@@ -3,12 +3,15 @@ package parse
 import (
 	"time"
 
+	"stoplog/internal/parse/pack"
+	"stoplog/internal/parse/scan"
 	"stoplog/internal/source"
 )
 
 // Options say how lines are to be read. The zero value sniffs.
 type Options struct {
-	// Service names the family that is tried first ("sshd", "postfix"…).
+	// Service names the family that is tried first ("sshd", "postfix"…). An
+	// unknown one means sniffing.
 	Service string
 	// Format is "", "auto", "combined", "common", "vhost", "json", "logfmt",
 	// or an nginx log_format or Apache LogFormat string.
@@ -17,21 +20,35 @@ type Options struct {
 	Location *time.Location
 	// Client tells which peers are proxies and which header names the client.
 	Client ClientOptions
+	// Packs are the patterns of services without a scanner here; nil is none.
+	Packs *pack.Set
+	// Custom are the users' own patterns, for Custom; nil is none.
+	Custom *pack.Set
 	// Verified marks every event: only the server itself writes the origin.
 	Verified bool
 }
 
-// Parser turns lines into events. It is used by one goroutine.
+// Parser turns lines into events. It keeps nothing from line to line but
+// memory; what needs earlier lines is for Sessions. It is used by one
+// goroutine; several may run side by side.
 type Parser struct {
 	opt Options
 	now int64
-	tag []byte // of the line being read, nil when it has none
-	pid []byte // its process id, nil when it has none
-	msg []byte // its message after the envelope
-	web web    // formats and memory of the web families
+	envelope
+	line   []byte // being read, without containers' wrapping
+	hinted scanner
+	digits [20]byte // of the process id that a journal entry names
+	web    web      // formats and memory of the web families
+
+	last    [16]byte // the last syslog stamp read, and a space
+	lastNs  int64
+	lastRef int64
+	memory  []byte // unescaped text of the lines since Reset
+	match   pack.Match
 }
 
-// New checks o and returns a parser for it.
+// New checks o and returns a parser for it. An error names the format at
+// fault.
 func New(o Options) (*Parser, error) {
 	if o.Location == nil {
 		o.Location = time.UTC
@@ -40,16 +57,145 @@ func New(o Options) (*Parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Parser{opt: o, web: w}, nil
+	p := &Parser{opt: o, web: w}
+	p.hinted = hintScanner(o.Service)
+	return p, nil
 }
 
 // Parse reads one line, which arrived at now (Unix ns), and reports whether it
-// is understood. It clears ev first.
+// is understood. It clears ev first, but keeps the memory of ev.Fields. What
+// ev points to lives as long as the line, and until Reset.
 func (p *Parser) Parse(line *source.Line, now int64, ev *Event) bool {
 	*ev = Event{Fields: ev.Fields[:0]}
 	p.now = now
-	return bareWeb(p, line.Text, ev) || bareDaemon(p, line.Text, ev)
+	p.envelope = envelope{}
+	if line.Entry != nil {
+		return p.journal(line, ev)
+	}
+	return p.text(line.Text, ev)
 }
 
 // Reset forgets the memory that unescaped fields of earlier events live in.
-func (p *Parser) Reset() { p.web.reset() }
+func (p *Parser) Reset() {
+	p.web.reset()
+	p.memory = p.memory[:0]
+}
+
+// text reads a line of a file or pipe.
+func (p *Parser) text(b []byte, ev *Event) bool {
+	b = trimEnd(b)
+	p.line = b
+	if len(b) < 8 {
+		return false
+	}
+	inner, ns, wrapped := p.container(b)
+	if wrapped {
+		b, p.line = inner, inner
+	}
+	if !p.plain(b, ev) {
+		return false
+	}
+	if ev.Time == 0 {
+		ev.Time = ns
+	}
+	return true
+}
+
+// plain reads a line that nothing wraps but syslog. A line that begins with an
+// address is an access log's: what follows may be anybody's.
+func (p *Parser) plain(b []byte, ev *Event) bool {
+	if p.opt.Format != "" && p.opt.Format != "auto" || addressed(b) {
+		return p.bare(b, ev)
+	}
+	if p.open(b, &p.envelope) {
+		if p.tag != nil && p.tagged(ev) {
+			p.finish(ev)
+			return true
+		}
+		if string(p.tag) == ownTag {
+			return false
+		}
+	}
+	return p.bare(b, ev)
+}
+
+// ownTag is what stoplog logs under; its own log is never its input.
+const ownTag = "stoplog"
+
+// addressed is a quick look whether b begins with an address and a space.
+func addressed(b []byte) bool {
+	if c := b[0]; c-'0' > 9 && c != ':' && (c|0x20)-'a' > 5 {
+		return false
+	}
+	tok, _ := scan.Word(b[:min(len(b), 48)])
+	_, ok := scan.Addr(tok)
+	return ok
+}
+
+// bare reads a line of a server's own log. What only the server writes is
+// verified.
+func (p *Parser) bare(b []byte, ev *Event) bool {
+	if p.hinted != nil && p.hintedLine(b, ev) {
+		p.finish(ev)
+		return true
+	}
+	if bareWeb(p, b, ev) || bareDaemon(p, b, ev) || bareAuth(p, b, ev) {
+		ev.Verified = true
+	} else {
+		*ev = Event{Fields: ev.Fields[:0]}
+		if !p.bareByPack(b, ev) {
+			return false
+		}
+		ev.Verified = p.tag == nil
+	}
+	p.seal(ev, b)
+	return true
+}
+
+// hintedLine reads a line by the scanner of the service that the user named:
+// from its start, behind its stamp, or behind a header whose tag is nobody's.
+func (p *Parser) hintedLine(b []byte, ev *Event) bool {
+	msg := p.msg
+	if ns, rest, ok := p.stamp(b); ok {
+		p.time, b = ns, scan.TrimLeft(rest)
+	}
+	for _, m := range [...][]byte{b, msg} {
+		if len(m) == 0 {
+			continue
+		}
+		if p.msg = m; p.hinted(p, m, ev) {
+			return true
+		}
+		*ev = Event{Fields: ev.Fields[:0]}
+	}
+	p.msg = msg
+	return false
+}
+
+// finish fills what the envelope tells, and what a scanner left open.
+func (p *Parser) finish(ev *Event) {
+	if ev.Time == 0 {
+		ev.Time = p.time
+	}
+	if ev.Conn != 0 && p.host != nil {
+		ev.Conn = mixHost(ev.Conn, p.host)
+	}
+	p.seal(ev, p.msg)
+}
+
+func (p *Parser) seal(ev *Event, msg []byte) {
+	if ev.Message == nil {
+		ev.Message = msg
+	}
+	if ev.Count == 0 {
+		ev.Count = 1
+	}
+	ev.Verified = ev.Verified || p.opt.Verified
+}
+
+func trimEnd(b []byte) []byte {
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1]-'\t' <= '\r'-'\t' || b[len(b)-1] == 0) {
+		b = b[:len(b)-1]
+	}
+	return b
+}

@@ -1,0 +1,120 @@
+package parse
+
+import (
+	"stoplog/internal/parse/scan"
+)
+
+const (
+	dropbearTry     = 1             // one line a failed try
+	dropbearUnknown = classOnce + 1 // "Login attempt for nonexistent user"
+	dropbearExit    = classOnce + 2 // "Exit before auth"
+)
+
+// dropbear reads Dropbear's messages (svr-auth.c, svr-authpasswd.c,
+// svr-authpam.c, svr-authpubkey.c, svr-session.c): the user stands in quotes
+// before "from ADDR:port", which ends the line.
+func dropbear(p *Parser, msg []byte, ev *Event) bool {
+	ev.Service = "dropbear"
+	if len(p.pid) > 0 {
+		ev.Conn = connID("dropbear", p.pid)
+	}
+	if rest, ok := scan.After(msg, "Exit before auth"); ok {
+		return dropbearEnd(rest, ev)
+	}
+	if rest, ok := scan.After(msg, "Early exit"); ok {
+		return dropbearEnd(rest, ev)
+	}
+	if rest, ok := scan.After(msg, "Child connection from "); ok {
+		ev.Class = sshdOpened
+		a, ok := scan.AddrPort(rest)
+		ev.Addr = a
+		return ok
+	}
+	return dropbearUser(msg, ev)
+}
+
+func dropbearUser(msg []byte, ev *Event) bool {
+	ev.Outcome, ev.Class = Failure, dropbearTry
+	var rest []byte
+	switch {
+	case takePrefix(msg, &rest, "Bad password attempt for '"),
+		takePrefix(msg, &rest, "Bad PAM password attempt for '"),
+		takePrefix(msg, &rest, "Too-long password attempt for '"),
+		takePrefix(msg, &rest, "bad password attempt for '"),
+		takePrefix(msg, &rest, "Pubkey auth attempt with unknown algo for '"),
+		takePrefix(msg, &rest, "Pubkey auth bad signature for '"):
+	case takePrefix(msg, &rest, "Password auth succeeded for '"),
+		takePrefix(msg, &rest, "password auth succeeded for '"),
+		takePrefix(msg, &rest, "PAM password auth succeeded for '"),
+		takePrefix(msg, &rest, "Pubkey auth succeeded for '"),
+		takePrefix(msg, &rest, "pubkey auth succeeded for '"),
+		takePrefix(msg, &rest, "Auth succeeded with blank password for '"):
+		ev.Outcome, ev.Class = Success, 0
+	case takePrefix(msg, &rest, "Login attempt for nonexistent user from "),
+		takePrefix(msg, &rest, "login attempt for nonexistent user from "):
+		ev.Kind, ev.Class = UnknownUser, dropbearUnknown
+		a, ok := scan.AddrPort(rest)
+		ev.Addr = a
+		return ok
+	case takePrefix(msg, &rest, "Login attempt for nonexistent user '"),
+		takePrefix(msg, &rest, "login attempt for nonexistent user '"):
+		ev.Kind, ev.Class = UnknownUser, dropbearUnknown
+	default:
+		return false
+	}
+	rest, partial := scan.Before(rest, ", extra auth required")
+	if partial {
+		ev.Outcome = Other
+	}
+	head, tok, ok := scan.Last(rest, " from ")
+	if !ok {
+		return false
+	}
+	ev.User, _, _ = scan.Last(head, "'")
+	if ev.Outcome != Failure {
+		ev.User, _, _ = scan.Cut(head, "'")
+	}
+	ev.Addr, ok = scan.AddrPort(tok)
+	return ok
+}
+
+// dropbearEnd reads "[ from <ADDR:port>]: (user 'USER', N fails): why". The
+// fails were told one by one; naming a user is an attempt by itself.
+func dropbearEnd(b []byte, ev *Event) bool {
+	if rest, ok := scan.After(b, " from <"); ok {
+		tok, after, ok := scan.Cut(rest, ">")
+		if !ok {
+			return false
+		}
+		if ev.Addr, ok = scan.AddrPort(tok); !ok {
+			return false
+		}
+		b = after
+	}
+	rest, ok := scan.After(b, ": ")
+	if !ok || !ev.Addr.IsValid() && ev.Conn == 0 {
+		return false
+	}
+	ev.Class = dropbearExit
+	if user, named := scan.After(rest, "(user '"); named {
+		ev.Outcome = Failure
+		ev.User, _, ok = scan.Last(user, "', ")
+		return ok
+	}
+	if user, tries := scan.After(rest, "Max auth tries reached - user '"); tries {
+		ev.Outcome = Failure
+		ev.User, _, _ = scan.Last(user, "'")
+		return true
+	}
+	ev.Kind, ev.Class = Probe, 0
+	return true
+}
+
+// takePrefix puts what follows prefix into rest.
+func takePrefix(b []byte, rest *[]byte, prefix string) bool {
+	r, ok := scan.After(b, prefix)
+	if ok {
+		*rest = r
+	}
+	return ok
+}

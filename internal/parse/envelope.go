@@ -1,0 +1,176 @@
+package parse
+
+import (
+	"stoplog/internal/parse/scan"
+)
+
+// envelope is what syslog or the journal wrapped a message in. Its slices
+// alias the line.
+type envelope struct {
+	time   int64 // 0: no stamp
+	host   []byte
+	tag    []byte // without process id, path and "(pam_unix)"; nil when there is none
+	pid    []byte
+	msg    []byte
+	module []byte // "pam_unix(sshd:auth)" or "(pam_unix)" out of the tag
+	nested bool   // inside another envelope
+}
+
+// open reads the envelope of a line in a syslog file and reports whether there
+// is one: RFC 3164 and what daemons and relays make of it, RFC 5424, ISO
+// stamps, socklog's facility words, and the stampless text of journalctl. Only
+// what may stand before the message is read; a host is one word of a host
+// name's letters, so that no text of a bare log passes for a tag.
+func (p *Parser) open(b []byte, e *envelope) bool {
+	if len(b) > 0 && b[0] == '<' {
+		rest, ok := priority(b)
+		if !ok {
+			return false
+		}
+		if len(rest) > 2 && rest[0] == '1' && rest[1] == ' ' {
+			return p.open5424(rest[2:], e)
+		}
+		b = rest
+	}
+	if ns, rest, ok := p.stamp(b); ok {
+		e.time = ns
+		if len(rest) > 1 && rest[0] == ':' {
+			rest = rest[1:]
+		}
+		if len(rest) == 0 || rest[0] != ' ' {
+			return false
+		}
+		b = scan.TrimLeft(rest)
+	}
+	return p.header(b, e)
+}
+
+// priority drops "<38>" at b's start.
+func priority(b []byte) ([]byte, bool) {
+	n := 1
+	for n < len(b) && n < 5 && b[n]-'0' <= 9 {
+		n++
+	}
+	if n == 1 || n >= len(b) || b[n] != '>' {
+		return b, false
+	}
+	return scan.TrimLeft(b[n+1:]), true
+}
+
+// stamp is scan.Stamp with a memory for the last stamp: busy logs write many
+// lines a second.
+func (p *Parser) stamp(b []byte) (int64, []byte, bool) {
+	const n = len("Nov 20 09:23:10 ")
+	if len(b) < n {
+		return 0, b, false
+	}
+	if string(b[:n]) == string(p.last[:]) && p.now/1e9 == p.lastRef {
+		return p.lastNs, b[n-1:], true
+	}
+	ns, rest, ok := scan.Stamp(b, p.now, p.opt.Location)
+	if ok && len(b)-len(rest) == n-1 && rest[0] == ' ' {
+		copy(p.last[:], b)
+		p.lastNs, p.lastRef = ns, p.now/1e9
+	}
+	return ns, rest, ok
+}
+
+// header reads "host tag[pid]: " and its variants at b's start: a host, a
+// "<10.5>" and an "auth.info" may stand before the tag. Behind socklog's
+// "auth.info: " there may be no tag.
+func (p *Parser) header(b []byte, e *envelope) bool {
+	for range 4 {
+		tok, rest := scan.Word(b)
+		if len(tok) == 0 {
+			return false
+		}
+		rest = scan.TrimLeft(rest)
+		level := facility(tok)
+		if !level {
+			if after, ok := tagged(b, tok, e); ok {
+				e.msg = scan.TrimLeft(after)
+				return true
+			}
+		}
+		switch {
+		case level:
+			if tok[len(tok)-1] == ':' {
+				return p.afterLevel(rest, e)
+			}
+		case tok[0] == '<' && tok[len(tok)-1] == '>':
+		case e.host == nil && hostWord(tok):
+			e.host = tok
+			if p.relayed(rest, e) {
+				return true
+			}
+		default:
+			return false
+		}
+		b = rest
+	}
+	return false
+}
+
+// afterLevel reads what follows "auth.info: ".
+func (p *Parser) afterLevel(b []byte, e *envelope) bool {
+	tok, _ := scan.Word(b)
+	if after, ok := tagged(b, tok, e); ok && e.pid != nil {
+		b = scan.TrimLeft(after)
+	} else {
+		e.tag = nil
+	}
+	e.msg = b
+	return len(b) > 0
+}
+
+// relayed reads the whole envelope that a relay put behind its own stamp and
+// the host's name.
+func (p *Parser) relayed(b []byte, e *envelope) bool {
+	if e.nested || len(b) < 16 || e.time == 0 || !mayStamp(b) {
+		return false
+	}
+	inner := envelope{nested: true}
+	if !p.open(b, &inner) || inner.time == 0 || inner.tag == nil {
+		return false
+	}
+	*e = inner
+	return true
+}
+
+// mayStamp is a cheap first look for the stamps that syslog writes.
+func mayStamp(b []byte) bool {
+	return b[3] == ' ' && b[9] == ':' && b[12] == ':' || b[4] == '-' && b[7] == '-' && b[10] == 'T'
+}
+
+// hostWord reports whether b can be a host's name or address.
+func hostWord(b []byte) bool {
+	if len(b) > 255 {
+		return false
+	}
+	for _, c := range b {
+		if !tagBytes[c] && c != ':' && c != '%' {
+			return false
+		}
+	}
+	return true
+}
+
+// facility reports whether b is like "auth.info" or "auth.info:".
+func facility(b []byte) bool {
+	name, level, ok := scan.Cut(b, ".")
+	if !ok || len(b) > 20 {
+		return false
+	}
+	level, _ = scan.Before(level, ":")
+	switch string(name) {
+	case "auth", "authpriv", "daemon", "user", "mail", "kern", "syslog", "cron", "ftp", "security", "console",
+		"local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7":
+	default:
+		return false
+	}
+	switch string(level) {
+	case "debug", "info", "notice", "warn", "warning", "err", "error", "crit", "alert", "emerg":
+		return true
+	}
+	return false
+}

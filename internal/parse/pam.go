@@ -1,0 +1,179 @@
+package parse
+
+import (
+	"bytes"
+	"net/netip"
+
+	"stoplog/internal/parse/scan"
+)
+
+// pam reads what PAM's modules write in a service's name: pam_unix, pam_sss,
+// pam_ldap, pam_winbind, pam_tally(2), pam_faillock… (support.c and
+// pam_unix_auth.c of linux-pam, and their like). The service is the one in
+// "pam_unix(sshd:auth)", else the tag.
+//
+// ruser and user are the client's words, and rhost may be a host's name, which
+// is never resolved.
+func pam(p *Parser, msg []byte, ev *Event) bool {
+	msg, service, ok := pamModule(p, msg)
+	if !ok {
+		return false
+	}
+	ev.Service = pamService(service)
+	if len(p.pid) > 0 {
+		ev.Conn, ev.Class = connID(ev.Service, p.pid), sshdPAM
+	}
+	ev.Count = 1
+	switch {
+	case hasPrefix(msg, "authentication failure; "), hasPrefix(msg, "Authentication failure; "):
+		msg = msg[len("authentication failure; "):]
+	case hasPrefix(msg, "1 more authentication failure; "), hasPrefix(msg, "authentication failure; "):
+		msg = msg[len("1 more authentication failure; "):]
+	default:
+		n, rest, ok := scan.Uint(msg)
+		if rest, ok = scan.After(rest, " more authentication failures; "); !ok {
+			return pamOther(msg, ev)
+		}
+		ev.Count, msg = int(min(n, maxRepeat)), rest
+	}
+	ev.Outcome = Failure
+	return pamFields(msg, ev)
+}
+
+// pamModule drops "pam_unix(sshd:auth): ", "pam_unix: ", "(pam_unix) " and
+// "PAM ", or takes them from the tag, and returns the service.
+func pamModule(p *Parser, msg []byte) (rest, service []byte, ok bool) {
+	if p.module != nil && hasPrefix(p.module, "(pam_") {
+		return msg, p.tag, true
+	}
+	if p.module != nil && p.tag != nil && bytes.IndexByte(p.module, ':') > 0 {
+		return msg, p.tag, true
+	}
+	switch {
+	case hasPrefix(msg, "pam_"):
+		head, rest, ok := scan.Cut(msg, ": ")
+		if !ok || len(head) > 64 {
+			return nil, nil, false
+		}
+		if i := bytes.IndexByte(head, '('); i > 0 && head[len(head)-1] == ')' {
+			if svc, _, ok := scan.Cut(head[i+1:len(head)-1], ":"); ok {
+				return rest, svc, true
+			}
+		}
+		return rest, p.tag, true
+	case hasPrefix(msg, "(pam_"):
+		_, rest, ok := scan.Cut(msg, ") ")
+		return rest, p.tag, ok
+	case hasPrefix(msg, "PAM "):
+		return msg[4:], p.tag, true
+	}
+	return nil, nil, false
+}
+
+// pamFields reads "logname= uid=0 euid=0 tty=ssh ruser= rhost=ADDR  user=USER".
+func pamFields(b []byte, ev *Event) bool {
+	_, rest, ok := scan.Cut(b, "ruser=")
+	if !ok {
+		return false
+	}
+	var found netip.Addr
+	named, n := false, 0
+	for at := 0; ; {
+		i := scan.Index(rest[at:], "rhost=")
+		if i < 0 {
+			break
+		}
+		i += at
+		at = i + 6
+		a, user, ok := pamHost(rest, i)
+		if !ok {
+			continue
+		}
+		if n++; n == 1 {
+			found, ev.User, named = a, user, user != nil
+			if i == 1 && ev.Service != "vsftpd" {
+				// No remote user: what follows is the first host, whatever user= holds.
+				break
+			}
+		} else if a != found {
+			ev.User = nil
+			return ev.Conn != 0
+		}
+	}
+	ev.Addr = found
+	return n > 0 && (found.IsValid() || named || ev.Conn != 0)
+}
+
+// pamHost reads the rhost= at b[i:]: one word, and then the end or user=.
+func pamHost(b []byte, i int) (a netip.Addr, user []byte, ok bool) {
+	if i == 0 || b[i-1] != ' ' {
+		return a, nil, false
+	}
+	tok, rest := scan.Word(b[i+6:])
+	rest = scan.TrimLeft(rest)
+	if len(rest) > 0 {
+		if user, ok = scan.After(rest, "user="); !ok {
+			return a, nil, false
+		}
+	}
+	a, _ = scan.Addr(tok)
+	return a, user, true
+}
+
+// pamOther reads the other ways to fail: pam_sss and pam_winbind's
+// "received for user USER: …", pam_faillock's and pam_tally2's counts, and
+// pam_unix's "check pass; user unknown". None has an address; with a process
+// id they belong to their connection.
+func pamOther(b []byte, ev *Event) bool {
+	if hasPrefix(b, "check pass; user unknown") {
+		ev.Outcome, ev.Kind, ev.Class = Failure, UnknownUser, classOnce+sshdPAM
+		return ev.Conn != 0
+	}
+	if rest, ok := scan.After(b, "session opened for user "); ok {
+		ev.User, _ = scan.Word(rest)
+		ev.Class = 0
+		return true
+	}
+	return false
+}
+
+// pamService interns the names that services give themselves to PAM.
+func pamService(b []byte) string {
+	switch string(b) {
+	case "sshd", "sshd-session", "ssh":
+		return "sshd"
+	case "sudo", "sudo-i":
+		return "sudo"
+	case "su", "su-l":
+		return "su"
+	case "login", "remote":
+		return "login"
+	case "vsftpd", "ftp":
+		return "vsftpd"
+	case "dovecot", "dovecot-auth", "imap", "pop3":
+		return "dovecot"
+	case "proftpd":
+		return "proftpd"
+	case "cockpit", "cockpit-session":
+		return "cockpit"
+	case "smtp", "smtpd", "postfix":
+		return "postfix"
+	case "exim", "exim4":
+		return "exim"
+	case "pure-ftpd":
+		return "pure-ftpd"
+	case "xrdp-sesman", "xrdp":
+		return "xrdp"
+	case "dropbear":
+		return "dropbear"
+	case "cyrus", "saslauthd":
+		return "saslauthd"
+	case "webmin", "usermin":
+		return "webmin"
+	case "samba":
+		return "samba"
+	case "proxmox-ve-auth":
+		return "proxmox"
+	}
+	return "pam"
+}

@@ -1,0 +1,176 @@
+package parse
+
+import (
+	"stoplog/internal/parse/scan"
+)
+
+// maxRepeat bounds what "message repeated N times" counts as.
+const maxRepeat = 1000
+
+// tagged reads the message of an envelope by its tag. When it is not
+// understood, ev is as it was.
+func (p *Parser) tagged(ev *Event) bool {
+	if string(p.tag) == ownTag {
+		return false
+	}
+	p.strip()
+	msg, times := repeated(p.msg)
+	if len(msg) == 0 {
+		return false
+	}
+	if !p.scanMessage(msg, ev) {
+		*ev = Event{Fields: ev.Fields[:0]}
+		return false
+	}
+	if times > 0 {
+		ev.Count = max(ev.Count, 1) * times
+	}
+	return true
+}
+
+func (p *Parser) scanMessage(msg []byte, ev *Event) bool {
+	if p.module != nil || msg[0] == 'p' || msg[0] == '(' || msg[0] == 'P' {
+		if pam(p, msg, ev) {
+			return true
+		}
+	}
+	s := tagScanner(p.tag)
+	if s != nil && s(p, msg, ev) {
+		return true
+	}
+	*ev = Event{Fields: ev.Fields[:0]}
+	return p.packed(msg, ev)
+}
+
+// strip drops what the kernel and Solaris put before a message: "[  970.699396] "
+// and "[ID 800047 auth.info] "; behind the kernel's, a virtual host's whole tag.
+func (p *Parser) strip() {
+	if len(p.msg) < 8 {
+		return
+	}
+	switch {
+	case p.msg[0] == 'k':
+		if rest, ok := scan.After(p.msg, "kernel:["); ok {
+			p.msg = afterUptime(p.msg, rest)
+		}
+	case p.msg[0] == '[' && string(p.tag) == "kernel":
+		p.msg = afterUptime(p.msg, p.msg[1:])
+		if p.msg[0] == '@' && !p.nested {
+			p.virtual()
+		}
+	}
+	if rest, ok := scan.After(p.msg, "[ID "); ok {
+		if id, after, ok := scan.Cut(rest, "] "); ok && len(id) < 40 {
+			p.msg = scan.TrimLeft(after)
+		}
+	}
+}
+
+// afterUptime returns what follows "  970.699396]" in rest, msg when that is
+// not what it begins with.
+func afterUptime(msg, rest []byte) []byte {
+	up, after, ok := scan.Cut(rest[:min(len(rest), 24)], "]")
+	if !ok {
+		return msg
+	}
+	for _, c := range up {
+		if c-'0' > 9 && c != ' ' && c != '.' {
+			return msg
+		}
+	}
+	after = rest[len(up)+1:]
+	if len(after) > 0 && after[0] == ':' {
+		after = after[1:]
+	}
+	if after = scan.TrimLeft(after); len(after) == 0 {
+		return msg
+	}
+	return after
+}
+
+// virtual reads "@guest tag[12] message", which a vserver's kernel log holds.
+func (p *Parser) virtual() {
+	guest, rest := scan.Word(p.msg)
+	inner := envelope{nested: true, time: p.time, host: guest}
+	if tok, _ := scan.Word(rest); len(tok) > 0 {
+		if after, ok := tagged(rest, tok, &inner); ok {
+			inner.msg = scan.TrimLeft(after)
+			p.envelope = inner
+		}
+	}
+}
+
+// repeated unwraps rsyslog's "message repeated 5 times: [ … ]". A message
+// repeated without its text tells of nobody.
+func repeated(msg []byte) (inner []byte, times int) {
+	rest, ok := scan.After(msg, "message repeated ")
+	if !ok {
+		return msg, 0
+	}
+	n, rest, ok := scan.Uint(rest)
+	if !ok || n == 0 {
+		return msg, 0
+	}
+	if rest, ok = scan.After(rest, " times: ["); !ok {
+		return msg, 0
+	}
+	if rest, ok = scan.Before(rest, "]"); !ok {
+		return msg, 0
+	}
+	return scan.Trim(rest), int(min(n, maxRepeat))
+}
+
+// tagScanner finds the scanner of a syslog tag: our own, then the web's, then
+// the daemons'; nil when none has it.
+func tagScanner(tag []byte) scanner {
+	if s := authScanner(tag); s != nil {
+		return s
+	}
+	if s := webScanner(tag); s != nil {
+		return s
+	}
+	return daemonScanner(tag)
+}
+
+// authScanner is the table of the families that log people in.
+func authScanner(tag []byte) scanner {
+	switch string(tag) {
+	case "sshd", "sshd-session", "sshd-auth", "ssh":
+		return sshd
+	case "dropbear":
+		return dropbear
+	case "sudo":
+		return sudo
+	case "su":
+		return su
+	case "login", "remote", "in.telnetd", "telnetd", "in.rlogind", "rlogind", "in.rshd", "rshd", "in.rexecd", "rexecd":
+		return login
+	case "screensharingd":
+		return screensharing
+	case "audit", "auditd", "audispd":
+		return audit
+	}
+	return nil
+}
+
+// hintScanner finds the scanner of a service by the name that a user gives it:
+// its tag, or a longer name that begins with it ("sshd-journal").
+func hintScanner(service string) scanner {
+	for name := []byte(service); len(name) > 0; {
+		switch string(name) {
+		case "pam", "pam-generic":
+			return pam
+		case "selinux-ssh", "selinux":
+			return audit
+		}
+		if s := tagScanner(name); s != nil {
+			return s
+		}
+		head, _, ok := scan.Last(name, "-")
+		if !ok {
+			break
+		}
+		name = head
+	}
+	return nil
+}

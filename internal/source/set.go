@@ -22,7 +22,9 @@ type Set struct {
 	update    func([]Spec) // while it runs
 	followers []*follower
 	streams   []*stream
-	waitFor   int // parts that did not catch up yet
+	// authJournal: Auth reads the journal.
+	authJournal bool
+	waitFor     int // parts that did not catch up yet
 }
 
 // positions is where each origin was read to, by its name.
@@ -113,6 +115,7 @@ func (s *Set) Run(ctx context.Context, out chan<- *Batch) error {
 	if err := s.begin(ctx, e, m); err != nil {
 		return err
 	}
+	wg.Go(func() { s.awaitJournal(ctx) })
 	e.run(ctx)
 	return nil
 }

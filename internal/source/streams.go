@@ -20,7 +20,6 @@ type stream struct {
 	out    chan<- *Batch
 	cancel context.CancelFunc
 	done   chan struct{}
-	caught sync.Once
 
 	mu     sync.Mutex // guards status
 	status Status
@@ -77,6 +76,10 @@ func (s *Set) readerOf(spec *Spec) (reader, string) {
 		return readStdin, "stdin"
 	case spec.Pipe != "":
 		return readPipe, spec.Pipe
+	case spec.Journal != nil:
+		return readJournal, spec.Journal.name()
+	case spec.Auth && s.authByJournal():
+		return readJournal, journalName
 	}
 	return nil, ""
 }

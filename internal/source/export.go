@@ -1,0 +1,333 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// exportFields are the fields that are read, and asked of journalctl.
+// __CURSOR and __REALTIME_TIMESTAMP come unasked.
+const exportFields = "MESSAGE,SYSLOG_IDENTIFIER,SYSLOG_PID,_COMM,_PID,_UID,_EXE," +
+	"_SYSTEMD_UNIT,_TRANSPORT,_SOURCE_REALTIME_TIMESTAMP"
+
+const (
+	// maxField bounds every value but the message, whose limit is the line's.
+	maxField = 4 << 10
+	// entryLines is how many entries a batch holds at most. Lines point to
+	// entries, so these never move.
+	entryLines = 256
+)
+
+var errExport = errors.New("not the journal's export format")
+
+// exportReader decodes the journal export format
+// (https://systemd.io/JOURNAL_EXPORT_FORMATS/): entries of FIELD=value lines,
+// or, for values that are not text, the field's name on a line, the value's
+// length in eight bytes, the value and a newline; an empty line ends an entry.
+// Memory is bounded whatever it reads.
+type exportReader struct {
+	r    *bufio.Reader
+	pool *pools
+	max  int
+	cut  int64
+	// skip says whether an entry that exe wrote is left out.
+	skip func(exe []byte) bool
+
+	b    *block
+	used int // of b.bytes
+
+	cursor   string // of the last entry before the batch's end
+	realtime int64  // its time, Unix microseconds
+	newest   []byte // the cursor of the last entry read
+	last     exportEntry
+	name     [64]byte
+}
+
+// exportEntry is the entry being read.
+type exportEntry struct {
+	fields          int
+	message         []byte
+	seen, isCut     bool
+	cursor          [512]byte
+	cursorLen       int
+	realtime        int64
+	source          int64
+	ident, comm     []byte
+	sysPID, pid     uint32
+	hasSysPID       bool
+	uid             int64
+	exe, unit       []byte
+	kernel          bool
+	start           int // of its values in the block
+	hasUID, hasTime bool
+}
+
+func newExportReader(r io.Reader, pool *pools, maxLine int) *exportReader {
+	return &exportReader{
+		r: bufio.NewReaderSize(r, 64<<10), pool: pool, max: maxLine,
+		skip: func([]byte) bool { return false },
+	}
+}
+
+// next returns the next entries, at least one and no more than have come, or
+// the reader's error. It blocks as long as the reader does.
+func (x *exportReader) next() (*block, error) {
+	x.open()
+	for {
+		err := x.field()
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, errEntry):
+			x.finish()
+			if len(x.b.lines) > 0 && (x.full() || x.r.Buffered() == 0) {
+				return x.take(), nil
+			}
+		default:
+			if len(x.b.lines) > 0 {
+				return x.take(), nil // the error comes again
+			}
+			x.b.put()
+			x.b = nil
+			return nil, err
+		}
+	}
+}
+
+// errEntry says that an entry is complete.
+var errEntry = errors.New("end of entry")
+
+// room is what one entry can take: a message, four other values, and one that
+// is being read.
+func (x *exportReader) room() int { return x.max + 2 + 5*maxField }
+
+// limit is how much of a value is read. One more byte than is kept shows that
+// a message is too long.
+func (x *exportReader) limit(name []byte) int {
+	if string(name) == "MESSAGE" && !x.last.seen {
+		return x.max + 2
+	}
+	return maxField
+}
+
+func (x *exportReader) open() {
+	x.b = x.pool.get(max(largeBlock, x.room()))
+	if cap(x.b.entries) < entryLines {
+		x.b.entries = make([]Entry, 0, entryLines)
+	}
+	x.used = 0
+	x.reset()
+}
+
+func (x *exportReader) full() bool {
+	return len(x.b.lines) == entryLines || len(x.b.bytes)-x.used < x.room()
+}
+
+func (x *exportReader) take() *block {
+	b := x.b
+	x.b = nil
+	x.cursor = string(x.newest)
+	return b
+}
+
+func (x *exportReader) reset() {
+	x.last = exportEntry{start: x.used, uid: -1}
+}
+
+// field reads one field, or the end of an entry.
+func (x *exportReader) field() error {
+	line, err := x.r.ReadSlice('\n')
+	switch {
+	case err == nil && len(line) == 1:
+		return errEntry
+	case err == nil:
+		line = line[:len(line)-1]
+	case errors.Is(err, bufio.ErrBufferFull):
+		return x.longField(line)
+	default:
+		return endOf(err)
+	}
+	x.last.fields++
+	if i := bytes.IndexByte(line, '='); i >= 0 {
+		return x.set(line[:i], line[i+1:], len(line)-i-1)
+	}
+	return x.binaryField(line)
+}
+
+// endOf makes an end in the middle of an entry an end.
+func endOf(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return io.EOF
+	}
+	return err
+}
+
+// longField reads a text value that is longer than the buffer.
+func (x *exportReader) longField(begin []byte) error {
+	i := bytes.IndexByte(begin, '=')
+	if i < 0 || i > len(x.name) {
+		return errExport
+	}
+	n := copy(x.name[:], begin[:i])
+	dst := x.b.bytes[x.used : x.used+x.limit(x.name[:n])]
+	kept := copy(dst, begin[i+1:])
+	for {
+		line, err := x.r.ReadSlice('\n')
+		if err == nil {
+			line = line[:len(line)-1]
+		}
+		kept += copy(dst[kept:], line)
+		if err == nil {
+			return x.set(x.name[:n], dst[:kept], kept)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return endOf(err)
+		}
+	}
+}
+
+// binaryField reads a value that comes with its length.
+func (x *exportReader) binaryField(name []byte) error {
+	if len(name) > len(x.name) {
+		return errExport
+	}
+	n := copy(x.name[:], name)
+	var size [8]byte
+	if _, err := io.ReadFull(x.r, size[:]); err != nil {
+		return endOf(err)
+	}
+	length := binary.LittleEndian.Uint64(size[:])
+	if length > 1<<40 {
+		return fmt.Errorf("%w: a value of %d bytes", errExport, length)
+	}
+	keep := int(min(length, uint64(x.limit(x.name[:n]))))
+	dst := x.b.bytes[x.used : x.used+keep]
+	if _, err := io.ReadFull(x.r, dst); err != nil {
+		return endOf(err)
+	}
+	if err := discard(x.r, int64(length)-int64(keep)); err != nil {
+		return endOf(err)
+	}
+	if c, err := x.r.ReadByte(); err != nil || c != '\n' {
+		if err != nil {
+			return endOf(err)
+		}
+		return errExport
+	}
+	return x.set(x.name[:n], dst, int(min(length, 1<<30)))
+}
+
+func discard(r *bufio.Reader, n int64) error {
+	for n > 0 {
+		m, err := r.Discard(int(min(n, 1<<20)))
+		if err != nil {
+			return err
+		}
+		n -= int64(m)
+	}
+	return nil
+}
+
+// set takes a field, of whose full bytes value may be the beginning only. The
+// first of several values of one name counts.
+func (x *exportReader) set(name, value []byte, full int) error {
+	e := &x.last
+	switch string(name) {
+	case "MESSAGE":
+		if !e.seen {
+			e.seen, e.isCut = true, full > x.max
+			e.message = x.keep(value[:min(len(value), x.max)])
+		}
+	case "__CURSOR":
+		e.cursorLen = copy(e.cursor[:], value)
+	case "__REALTIME_TIMESTAMP":
+		e.realtime = number(value)
+	case "_SOURCE_REALTIME_TIMESTAMP":
+		e.source = number(value)
+	case "SYSLOG_IDENTIFIER":
+		x.setOnce(&e.ident, value)
+	case "_COMM":
+		x.setOnce(&e.comm, value)
+	case "_EXE":
+		x.setOnce(&e.exe, value)
+	case "_SYSTEMD_UNIT":
+		x.setOnce(&e.unit, value)
+	case "SYSLOG_PID":
+		e.sysPID = uint32(max(0, number(value)))
+	case "_PID":
+		e.pid = uint32(max(0, number(value)))
+	case "_UID":
+		e.uid = number(value)
+	case "_TRANSPORT":
+		e.kernel = string(value) == "kernel"
+	}
+	return nil
+}
+
+func (x *exportReader) setOnce(dst *[]byte, value []byte) {
+	if *dst == nil {
+		*dst = x.keep(value[:min(len(value), maxField)])
+	}
+}
+
+// keep copies value into the block.
+func (x *exportReader) keep(value []byte) []byte {
+	n := copy(x.b.bytes[x.used:], value)
+	kept := x.b.bytes[x.used : x.used+n : x.used+n]
+	x.used += n
+	return kept
+}
+
+// number reads a decimal number, -1 when value is none.
+func number(value []byte) int64 {
+	if len(value) == 0 || len(value) > 20 {
+		return -1
+	}
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// finish makes a line of the entry just read, if it is one.
+func (x *exportReader) finish() {
+	e := &x.last
+	if e.fields == 0 {
+		return
+	}
+	if e.cursorLen > 0 {
+		x.newest = append(x.newest[:0], e.cursor[:e.cursorLen]...)
+	}
+	x.realtime = max(0, e.realtime)
+	if !e.seen || x.skip(e.exe) {
+		x.used = e.start
+		x.reset()
+		return
+	}
+	entry := Entry{
+		Time: x.realtime * 1000, Ident: e.ident, PID: e.sysPID,
+		UID: e.uid, Exe: e.exe, Unit: e.unit, Kernel: e.kernel,
+	}
+	if e.source > 0 {
+		entry.Time = e.source * 1000
+	}
+	if len(entry.Ident) == 0 {
+		entry.Ident = e.comm
+	}
+	if entry.PID == 0 {
+		entry.PID = e.pid
+	}
+	x.b.entries = append(x.b.entries, entry)
+	line := Line{Text: e.message, Entry: &x.b.entries[len(x.b.entries)-1], Cut: e.isCut}
+	if e.isCut {
+		x.cut++
+	}
+	x.b.lines = append(x.b.lines, line)
+	x.reset()
+}

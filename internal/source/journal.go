@@ -1,0 +1,289 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	journalBackoff    = 100 * time.Millisecond
+	journalBackoffMax = 10 * time.Second
+)
+
+// journalName is the origin's name of the journal.
+const journalName = "journal"
+
+// journal follows the systemd journal by the journalctl program.
+type journal struct {
+	st    *stream
+	match *JournalMatch
+	// pos is where it was read to; Offset is the last entry's
+	// __REALTIME_TIMESTAMP, for when the cursor is refused.
+	pos Pos
+	// byTime seeks by that time, because the cursor was refused.
+	byTime bool
+	// allFields asks for every field, of a journalctl before systemd 236.
+	allFields bool
+	backlog   bool
+	caught    bool
+	cut       int64
+}
+
+// readJournal reads what was written since the saved position to its end, and
+// then what comes. When journalctl ends it is started again, after the last
+// entry.
+func readJournal(ctx context.Context, st *stream) {
+	// The thread loses rights that must not come back, and it must live as
+	// long as its children, which end with it. It ends with this goroutine.
+	runtime.LockOSThread()
+	shedRights()
+	j := &journal{st: st, match: st.spec.Journal, pos: st.set.saved.get(st.name), backlog: true}
+	if j.match == nil {
+		j.match = authMatch()
+	}
+	defer j.arrive()
+	backoff := journalBackoff
+	for ctx.Err() == nil {
+		began, before := time.Now(), j.pos
+		err := j.round(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if j.pos != before || time.Since(began) > journalBackoffMax {
+			backoff = journalBackoff
+		}
+		if err == nil {
+			err = errors.New("journalctl ended")
+		}
+		if !st.wait(ctx, err, backoff) {
+			return
+		}
+		backoff = min(2*backoff, journalBackoffMax)
+	}
+}
+
+// round runs journalctl: for a first position, to the end, and then for good.
+func (j *journal) round(ctx context.Context) error {
+	if j.pos.Cursor == "" {
+		if err := j.firstCursor(ctx); err != nil {
+			return err
+		}
+	}
+	if j.backlog {
+		j.st.setState(CatchingUp, "")
+		if err := j.run(ctx, j.from()...); err != nil {
+			return err
+		}
+		j.backlog = false
+		j.arrive()
+	}
+	j.st.setState(Following, "")
+	return j.run(ctx, append(j.from(), "--follow", "--no-tail")...)
+}
+
+// arrive tells, once, that the backlog was read or never will be.
+func (j *journal) arrive() {
+	if !j.caught {
+		j.caught = true
+		j.st.set.arrived()
+	}
+}
+
+// from are the options that begin after the last entry read.
+func (j *journal) from() []string {
+	switch {
+	case j.pos.Cursor != "" && !j.byTime:
+		return []string{"--after-cursor=" + j.pos.Cursor}
+	case j.pos.Offset > 0:
+		return []string{fmt.Sprintf("--since=@%d.%06d", j.pos.Offset/1e6, j.pos.Offset%1e6)}
+	}
+	return nil
+}
+
+// firstCursor finds the end of the journal, or where since begins. In an
+// empty journal everything that comes is new.
+func (j *journal) firstCursor(ctx context.Context) error {
+	if since := j.st.set.opts.since(j.st.spec); !since.IsZero() && j.pos.Offset == 0 {
+		j.pos.Offset = since.UnixMicro()
+		return nil
+	}
+	if j.pos.Offset > 0 {
+		return nil
+	}
+	c, x, err := j.start(ctx, JournalMatch{Directory: j.match.Directory, Files: j.match.Files}, "--lines=1")
+	if err != nil {
+		return err
+	}
+	b, err := x.next()
+	if err == nil {
+		b.put()
+	}
+	_, _ = io.Copy(io.Discard, c.out)
+	if err := c.wait(); err != nil {
+		return j.explain(err)
+	}
+	j.pos.Cursor, j.pos.Offset = x.cursor, x.realtime
+	return nil
+}
+
+// run reads one journalctl to its end.
+func (j *journal) run(ctx context.Context, args ...string) error {
+	c, x, err := j.start(ctx, *j.match, args...)
+	if err != nil {
+		return err
+	}
+	after, any := int64(0), false
+	if j.byTime {
+		after = j.pos.Offset
+	}
+	for {
+		b, err := x.next()
+		if err != nil {
+			return j.ended(c, err, any)
+		}
+		any = true
+		if after > 0 {
+			dropUntil(b, after)
+		}
+		j.byTime = false
+		j.pos.Cursor, j.pos.Offset = x.cursor, x.realtime
+		if !j.st.deliver(ctx, b, j.pos, j.cut+x.cut, j.backlog) {
+			_ = c.wait()
+			return ctx.Err()
+		}
+	}
+}
+
+// ended finds out why journalctl ended, and makes the next start work.
+func (j *journal) ended(c *child, err error, any bool) error {
+	if err != nil && !errors.Is(err, io.EOF) {
+		_ = c.cmd.Cancel()
+		_ = c.wait()
+		return fmt.Errorf("reading journalctl's output: %w", err)
+	}
+	err = c.wait()
+	if err != nil && !any {
+		return j.explain(err)
+	}
+	return err
+}
+
+// explain learns from how journalctl failed.
+func (j *journal) explain(err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "output-fields"):
+		j.allFields = true
+	case strings.Contains(text, "cursor") && j.pos.Cursor != "" && !j.byTime:
+		j.byTime = true
+		if j.pos.Offset == 0 {
+			j.pos.Offset = j.pos.Time / 1e3
+		}
+		return fmt.Errorf("the position %q is refused; going on by time: %w", j.pos.Cursor, err)
+	}
+	return err
+}
+
+// dropUntil leaves out the entries up to and at the time, Unix microseconds.
+func dropUntil(b *block, realtime int64) {
+	b.lines = slices.DeleteFunc(b.lines, func(l Line) bool { return l.Entry.Time <= realtime*1000 })
+}
+
+// start starts journalctl for the entries of match.
+func (j *journal) start(ctx context.Context, match JournalMatch, args ...string) (*child, *exportReader, error) {
+	path := j.st.set.opts.JournalctlPath
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath("journalctl"); err != nil {
+			return nil, nil, err
+		}
+	}
+	argv := []string{path, "--output=export", "--all", "--quiet", "--no-pager"}
+	if !j.allFields {
+		argv = append(argv, "--output-fields="+exportFields)
+	}
+	if match.Directory != "" {
+		argv = append(argv, "--directory="+match.Directory)
+	}
+	for _, file := range match.Files {
+		argv = append(argv, "--file="+file)
+	}
+	argv = append(append(argv, args...), "--")
+	c, err := startChild(ctx, append(argv, match.args()...), j.st.set.opts.SysProcAttr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("starting journalctl: %w", err)
+	}
+	x := newExportReader(c.out, &j.st.set.pool, j.st.set.opts.maxLine(j.st.spec))
+	x.skip = ownEntries()
+	return c, x, nil
+}
+
+// ownEntries reports what this program wrote: its log is never its input.
+func ownEntries() func([]byte) bool {
+	own, err := os.Executable()
+	return func(exe []byte) bool { return err == nil && len(exe) > 0 && string(exe) == own }
+}
+
+// name is the origin's name, which differs for each selection.
+func (m *JournalMatch) name() string {
+	name := journalName
+	if m.Directory != "" {
+		name += " " + m.Directory
+	}
+	return strings.Join(append(append([]string{name}, m.Files...), m.args()...), " ")
+}
+
+// args are the matches in journalctl's syntax: values of one field are
+// alternatives, "+" separates alternatives of several.
+func (m JournalMatch) args() []string {
+	var groups [][]string
+	var units, idents []string
+	for _, u := range m.Units {
+		if !strings.Contains(u, ".") {
+			u += ".service"
+		}
+		units = append(units, "_SYSTEMD_UNIT="+u)
+	}
+	for _, id := range m.Identifiers {
+		idents = append(idents, "SYSLOG_IDENTIFIER="+id)
+	}
+	for _, g := range [][]string{units, idents, m.Raw} {
+		if len(g) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	var args []string
+	for i, g := range groups {
+		if i > 0 {
+			args = append(args, "+")
+		}
+		args = append(args, g...)
+	}
+	return args
+}
+
+// The syslog facilities auth and authpriv (RFC 5424 section 6.2.1), which
+// rsyslog writes to auth.log.
+const facilityAuth, facilityAuthPriv = 4, 10
+
+// authMatch selects what tells of logins: what rsyslog would write to
+// auth.log, and sshd whatever its facility. sshd-session and sshd-auth are
+// the processes of sshd since OpenSSH 9.8.
+func authMatch() *JournalMatch {
+	return &JournalMatch{
+		Identifiers: []string{"sshd", "sshd-session", "sshd-auth"},
+		Raw: []string{
+			"SYSLOG_FACILITY=" + strconv.Itoa(facilityAuth),
+			"SYSLOG_FACILITY=" + strconv.Itoa(facilityAuthPriv),
+		},
+	}
+}

@@ -1,0 +1,186 @@
+package source
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ReadOptions are for ReadFiles. The zero value is usable.
+type ReadOptions struct {
+	// Stamp reads a line's own time in Unix nanoseconds. Without it the files
+	// of one log are ordered by the time they were last written.
+	Stamp func(line []byte) (int64, bool)
+	// MaxLine is the longest line in bytes; a longer one is cut. Default 64 KiB.
+	MaxLine int
+	// Service and Format are hints for the parser, handed on in Origin.
+	Service, Format string
+}
+
+// ReadFiles reads finished files, unpacked when they begin like gzip, zstd, xz
+// or bzip2 whatever their names; "-" is standard input. The files of one log
+// that rotation named (auth.log.2.gz, auth.log.1, auth.log) are read in the
+// order of their content's time, where the first of them is named; different
+// logs stay in the order given.
+//
+// emit owns each batch until it releases it; Backlog is set. A file that
+// cannot be read, or only in part, does not keep the others from being read:
+// ReadFiles returns all such errors. An error of emit or of ctx ends it.
+func ReadFiles(ctx context.Context, paths []string, o ReadOptions, emit func(*Batch) error) error {
+	if o.MaxLine <= 0 {
+		o.MaxLine = defaultMaxLine
+	}
+	var pool pools
+	var errs []error
+	for i, path := range orderFiles(paths, o.Stamp) {
+		origin := &Origin{Name: path, Service: o.Service, Format: o.Format, Spec: i}
+		err := readFile(ctx, origin, &pool, o, emit)
+		var stop stopError
+		if errors.As(err, &stop) {
+			return errors.Join(append(errs, stop.error)...)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// stopError ends reading for good.
+type stopError struct{ error }
+
+func readFile(ctx context.Context, origin *Origin, pool *pools, o ReadOptions, emit func(*Batch) error) error {
+	u, err := openInput(origin)
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	lines := newLineReader(u, pool, max(o.MaxLine, minMaxLine))
+	lines.size, lines.last = largeBlock, true
+	for {
+		if err := ctx.Err(); err != nil {
+			return stopError{err}
+		}
+		b, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s after line %d: %w", origin.Name, lines.number, pathless(err))
+		}
+		batch := b.asBatch()
+		batch.Origin, batch.Arrival, batch.Backlog = origin, time.Now(), true
+		batch.Pos = Pos{Offset: lines.off, Line: lines.number}
+		if err := emit(batch); err != nil {
+			return stopError{err}
+		}
+	}
+}
+
+// openInput opens the file that origin names, and names standard input.
+func openInput(origin *Origin) (*unpacked, error) {
+	if origin.Name != "-" {
+		return openUnpacked(origin.Name)
+	}
+	origin.Name = "stdin"
+	u, err := unpack(os.Stdin, io.NopCloser(nil))
+	if err != nil {
+		return nil, fmt.Errorf("reading stdin: %w", pathless(err))
+	}
+	return u, nil
+}
+
+// pathless is the cause of err without a path that is named already.
+func pathless(err error) error {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// orderFiles puts the files of one log together and in the order of their
+// content.
+func orderFiles(paths []string, stamp func([]byte) (int64, bool)) []string {
+	type input struct {
+		sibling
+		place int // of its log
+		at    int64
+		known bool
+	}
+	place := map[string]int{}
+	inputs := make([]input, len(paths))
+	for i, path := range paths {
+		base := logName(path)
+		if _, ok := place[base]; !ok {
+			place[base] = i
+		}
+		inputs[i] = input{sibling: sibling{path: path}, place: place[base]}
+	}
+	for i := range inputs {
+		in := &inputs[i]
+		if in.path == "-" || len(place) == len(paths) {
+			continue // nothing to order
+		}
+		in.fileInfo, _ = statPath(in.path)
+		if stamp != nil {
+			in.at, in.known = firstStamp(in.path, stamp)
+		}
+	}
+	slices.SortStableFunc(inputs, func(a, b input) int {
+		if a.place != b.place {
+			return cmp.Compare(a.place, b.place)
+		}
+		if a.known && b.known && a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		return olderFirst(a.sibling, b.sibling)
+	})
+	ordered := make([]string, len(inputs))
+	for i, in := range inputs {
+		ordered[i] = in.path
+	}
+	return ordered
+}
+
+// logName is the path of the log that path may be a rotation of.
+func logName(path string) string {
+	dir, name := filepath.Split(path)
+	for _, suffix := range rotatedSuffixes {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	for i := range name {
+		if i == 0 || (name[i] != '.' && name[i] != '-') {
+			continue
+		}
+		for _, base := range []string{name[:i], name[:i] + filepath.Ext(name)} {
+			if isRotated(name, base) {
+				return dir + base
+			}
+		}
+	}
+	return dir + name
+}
+
+// firstStamp is the time of the first stamped line within a file's first block.
+func firstStamp(path string, stamp func([]byte) (int64, bool)) (int64, bool) {
+	u, err := openUnpacked(path)
+	if err != nil {
+		return 0, false
+	}
+	defer u.Close()
+	head := make([]byte, 64<<10)
+	n, _ := io.ReadFull(u, head)
+	for line := range bytes.Lines(head[:n]) {
+		if at, ok := stamp(bytes.TrimRight(line, "\r\n")); ok {
+			return at, true
+		}
+	}
+	return 0, false
+}

@@ -21,16 +21,16 @@ func (p *Parser) container(b []byte) (inner []byte, ns int64, ok bool) {
 	if b[0] != '2' && b[0] != '1' || b[4] != '-' || b[10] != 'T' {
 		return nil, 0, false
 	}
-	ns, rest, ok := scan.Stamp(b, p.now, p.opt.Location)
-	if !ok {
+	stamp, rest := scan.Word(b)
+	if len(rest) < 9 || rest[0] != 's' || rest[7] != 'F' {
 		return nil, 0, false
 	}
-	for _, head := range [...]string{" stdout F ", " stderr F "} {
-		if inner, ok := scan.After(rest, head); ok {
-			return inner, ns, true
-		}
+	inner, ok = scan.After(rest, "stdout F ")
+	if !ok {
+		inner, ok = scan.After(rest, "stderr F ")
 	}
-	return nil, 0, false
+	ns, end, stamped := scan.Stamp(stamp, p.now, p.opt.Location)
+	return inner, ns, ok && stamped && len(end) == 0
 }
 
 func (p *Parser) dockerJSON(b []byte) ([]byte, int64, bool) {

@@ -14,6 +14,7 @@ type envelope struct {
 	msg    []byte
 	module []byte // "pam_unix(sshd:auth)" or "(pam_unix)" out of the tag
 	nested bool   // inside another envelope
+	sure   bool   // nothing but syslog writes such a head
 }
 
 // open reads the envelope of a line in a syslog file and reports whether there
@@ -57,24 +58,6 @@ func priority(b []byte) ([]byte, bool) {
 	return scan.TrimLeft(b[n+1:]), true
 }
 
-// stamp is scan.Stamp with a memory for the last stamp: busy logs write many
-// lines a second.
-func (p *Parser) stamp(b []byte) (int64, []byte, bool) {
-	const n = len("Nov 20 09:23:10 ")
-	if len(b) < n {
-		return 0, b, false
-	}
-	if string(b[:n]) == string(p.last[:]) && p.now/1e9 == p.lastRef {
-		return p.lastNs, b[n-1:], true
-	}
-	ns, rest, ok := scan.Stamp(b, p.now, p.opt.Location)
-	if ok && len(b)-len(rest) == n-1 && rest[0] == ' ' {
-		copy(p.last[:], b)
-		p.lastNs, p.lastRef = ns, p.now/1e9
-	}
-	return ns, rest, ok
-}
-
 // header reads "host tag[pid]: " and its variants at b's start: a host, a
 // "<10.5>" and an "auth.info" may stand before the tag. Behind socklog's
 // "auth.info: " there may be no tag.
@@ -89,6 +72,7 @@ func (p *Parser) header(b []byte, e *envelope) bool {
 		if !level {
 			if after, ok := tagged(b, tok, e); ok {
 				e.msg = scan.TrimLeft(after)
+				e.sure = e.time != 0 && e.host != nil && e.pid != nil && tok[len(tok)-1] == ':'
 				return true
 			}
 		}
@@ -157,10 +141,10 @@ func hostWord(b []byte) bool {
 
 // facility reports whether b is like "auth.info" or "auth.info:".
 func facility(b []byte) bool {
-	name, level, ok := scan.Cut(b, ".")
-	if !ok || len(b) > 20 {
+	if len(b) < 7 || len(b) > 20 || b[3] != '.' && b[4] != '.' && b[6] != '.' && b[7] != '.' && b[8] != '.' {
 		return false
 	}
+	name, level, _ := scan.Cut(b, ".")
 	level, _ = scan.Before(level, ":")
 	switch string(name) {
 	case "auth", "authpriv", "daemon", "user", "mail", "kern", "syslog", "cron", "ftp", "security", "console",

@@ -23,8 +23,9 @@ func (p *Parser) journal(line *source.Line, ev *Event) bool {
 		p.pid = appendUint(p.digits[:0], uint64(en.PID))
 	}
 	ok := p.tagged(ev)
-	if !ok && string(p.tag) != ownTag {
-		// A server that logs to its standard output writes what it would to a file.
+	if !ok && string(p.tag) != ownTag && (b[0]|0x20)-'a' > 25 {
+		// A server that logs to its standard output writes what it would to a
+		// file: something that begins with a stamp, an address or a brace.
 		ok = p.bare(b, ev)
 		ev.Verified = p.opt.Verified
 	}

@@ -40,11 +40,9 @@ type Parser struct {
 	digits [20]byte // of the process id that a journal entry names
 	web    web      // formats and memory of the web families
 
-	last    [16]byte // the last syslog stamp read, and a space
-	lastNs  int64
-	lastRef int64
-	memory  []byte // unescaped text of the lines since Reset
-	match   pack.Match
+	minute stampMemory
+	memory []byte // unescaped text of the lines since Reset
+	match  pack.Match
 }
 
 // New checks o and returns a parser for it. An error names the format at
@@ -112,7 +110,7 @@ func (p *Parser) plain(b []byte, ev *Event) bool {
 			p.finish(ev)
 			return true
 		}
-		if string(p.tag) == ownTag {
+		if string(p.tag) == ownTag || p.sure && p.opt.Service == "" {
 			return false
 		}
 	}

@@ -98,7 +98,7 @@ func sshdConnection(b []byte, ev *Event, pre bool) bool {
 			return sshdGone(rest, ev, pre)
 		}
 	}
-	return false
+	return sshdSession(b, ev)
 }
 
 // sshdTrouble reads "REMOTE_ID: why" where the account's name may hold the

@@ -139,11 +139,17 @@ func eximAuth(msg []byte, ev *Event) bool {
 	return true
 }
 
-// eximCommand reads "SMTP protocol error in "AUTH LOGIN" H=PEER why". The
-// quoted command and, in one of the reasons, the word before it are the
-// client's, so the peer is read from the end.
+// eximCommand reads "SMTP protocol error in "AUTH LOGIN" H=PEER why" and "SMTP
+// syntax error in …". The quoted command and, in one of the reasons, the word
+// before it are the client's, so the peer is read from the end.
 func eximCommand(msg []byte, ev *Event) bool {
-	m, ok := scan.After(msg, `SMTP protocol error in "`)
+	m, ok := scan.After(msg, `SMTP syntax error in "`)
+	if ok {
+		_, m, ok = scan.Last(m, `" H=`)
+		a, _, ok2 := eximPeer(m)
+		return ok && ok2 && tell(ev, "exim", Failure, Forbidden, a)
+	}
+	m, ok = scan.After(msg, `SMTP protocol error in "`)
 	if !ok {
 		return false
 	}

@@ -26,7 +26,6 @@ var eximForms = []struct {
 	{"rejected EXPN from ", false, Failure, Forbidden},
 	{"rejected connection from ", false, Failure, Forbidden},
 	{"SMTP protocol synchronization error ", true, Failure, Forbidden},
-	{"SMTP syntax error in ", true, Failure, Forbidden},
 	{"unqualified sender rejected: ", true, Failure, Forbidden},
 	{"unqualified recipient rejected: ", true, Failure, Forbidden},
 	{"rejected MAIL ", true, Failure, Forbidden},

@@ -68,14 +68,18 @@ func mysqlPrefix(m []byte) ([]byte, bool) {
 	return m, true
 }
 
-// mysqlDenied reads "u'@'a' (using password: YES)".
+// mysqlDenied reads "u'@'a' (using password: YES)", or "u'@'a'" from one that
+// sent no answer at all. "… to database 'd'" of one who is logged in, whose
+// name of a database could look like the latter, is neither.
 func mysqlDenied(m []byte, ev *Event) bool {
 	head, ok := scan.Before(m, "' (using password: YES)")
 	if !ok {
 		head, ok = scan.Before(m, "' (using password: NO)")
 	}
 	if !ok {
-		return false
+		if head, ok = scan.Before(m, "'"); !ok || scan.Has(head, "' to database '") {
+			return false
+		}
 	}
 	user, host, ok := scan.Last(head, "'@'")
 	a, ok2 := scan.Addr(host)

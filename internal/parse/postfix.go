@@ -17,8 +17,11 @@ const (
 // part of its tag ("postfix/submission/smtpd"), nil when it has none.
 func postfixScanner(tag []byte) scanner {
 	if bytes.IndexByte(tag, '/') < 0 {
-		if string(tag) == "postgrey" {
+		switch string(tag) {
+		case "postgrey":
 			return postgrey
+		case "postfix":
+			return postfixAny
 		}
 		return nil
 	}
@@ -31,6 +34,11 @@ func postfixScanner(tag []byte) scanner {
 		return postfixAnvil
 	}
 	return nil
+}
+
+// postfixAny reads a message whose service the tag does not tell.
+func postfixAny(p *Parser, msg []byte, ev *Event) bool {
+	return postfixSMTPD(p, msg, ev) || postscreen(p, msg, ev) || postfixAnvil(p, msg, ev) || postgrey(p, msg, ev)
 }
 
 // postfixSMTPD reads the messages of smtpd(8): postfix/src/smtpd/smtpd.c,
@@ -75,6 +83,8 @@ func smtpdSession(p *Parser, msg []byte, ev *Event) bool {
 		tell(ev, "postfix", s.outcome, s.kind, a)
 		if word, _ := scan.Word(where); s.lost && string(word) == "AUTH" {
 			ev.Outcome, ev.Kind = Failure, Plain
+		}
+		if s.lost || s.kind == Probe {
 			p.joinProcess(ev, postfixLost)
 		}
 		return true
@@ -206,6 +216,7 @@ func smtpdDisconnect(p *Parser, m []byte, ev *Event) bool {
 		w, rest = scan.Word(rest)
 		if string(w) == "commands=0/0" {
 			ev.Kind = Probe
+			p.joinProcess(ev, postfixDisconnect)
 		}
 		if n, ok := scan.After(w, "auth="); ok {
 			if failed := failedOf(n); failed > 0 {

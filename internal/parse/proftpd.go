@@ -13,6 +13,9 @@ const (
 // name is a host name; all that the client said comes after the address.
 func proftpd(p *Parser, msg []byte, ev *Event) bool {
 	_, m := hostName(msg)
+	if rest, ok := scan.After(m, " proftpd["); ok {
+		return proftpdOwn(p, rest, ev)
+	}
 	m, ok := scan.After(m, " (")
 	if !ok {
 		return false
@@ -111,14 +114,9 @@ var proftpdForms = []struct {
 	{"Unable to negotiate", Other, Probe},
 }
 
-// proftpdOwn reads ProFTPD's own log files behind their stamp: "host
-// proftpd[pid] server (name[a]): message".
-func proftpdOwn(p *Parser, line []byte, ev *Event) bool {
-	_, m := scan.Word(line)
-	m, ok := scan.After(m, "proftpd[")
-	if !ok {
-		return false
-	}
+// proftpdOwn reads ProFTPD's own log files behind their stamp and "host
+// proftpd[": "pid] server (name[a]): message".
+func proftpdOwn(p *Parser, m []byte, ev *Event) bool {
 	pid, m, ok := scan.Cut(m, "] ")
 	if !ok || !scan.Digits(pid) {
 		return false

@@ -1,0 +1,138 @@
+package parse
+
+import (
+	"bytes"
+
+	"stoplog/internal/parse/scan"
+)
+
+// bareDaemon reads a line of a daemon's own log file, and sets its time.
+func bareDaemon(p *Parser, line []byte, ev *Event) bool {
+	if line[0] == '{' {
+		return mongoJSON(p, line, ev)
+	}
+	ns, rest, ok := scan.Stamp(line, p.ref(), p.loc())
+	if !ok {
+		return bareStampless(p, line, ev)
+	}
+	ev.Time = ns
+	rest = scan.TrimLeft(rest)
+	s := bareSniff(rest)
+	return s != nil && s(p, rest, ev)
+}
+
+// bareStampless reads lines that begin with something else than a stamp.
+func bareStampless(p *Parser, line []byte, ev *Event) bool {
+	if scan.Has(line, "FATAL:  ") || scan.Has(line, "LOG:  connection ") {
+		_, rest := scan.Word(line) // "%h %m …"
+		if ns, _, ok := scan.Stamp(rest, p.ref(), p.loc()); ok {
+			ev.Time = ns
+			return postgres(p, line, ev)
+		}
+		return false
+	}
+	if _, rest, ok := scan.Cut(line[:min(len(line), 48)], "] "); ok && line[0] == '[' { // Domino's "[28325:00010-3735542592] stamp"
+		rest = line[min(len(line), 48)-len(rest):]
+		if ns, msg, ok := scan.Stamp(rest, p.ref(), p.loc()); ok {
+			ev.Time = ns
+			return domino(p, scan.TrimLeft(msg), ev)
+		}
+	}
+	if scan.Has(line[:min(len(line), 48)], " conn=") {
+		return slapdOwn(p, line, ev)
+	}
+	if bytes.HasPrefix(line, []byte("I(<")) {
+		return ejabberd(p, line, ev)
+	}
+	return false
+}
+
+// bareSniff chooses a scanner by what stands behind the stamp.
+func bareSniff(rest []byte) scanner {
+	head := rest[:min(len(rest), 96)]
+	for i := range bareStarts {
+		if bytes.HasPrefix(head, []byte(bareStarts[i].text)) {
+			return bareStarts[i].scan
+		}
+	}
+	for i := range bareHeads {
+		if scan.Has(head, bareHeads[i].text) {
+			return bareHeads[i].scan
+		}
+	}
+	if scan.Has(rest, "FATAL:  ") || scan.Has(rest, "LOG:  connection ") {
+		return postgres
+	}
+	return nil
+}
+
+// bareStarts are what lines begin with behind their stamp.
+var bareStarts = []struct {
+	text string
+	scan scanner
+}{
+	{"[pid ", vsftpd},
+	{"Logon ", mssql},
+	{"client ", named},
+	{"security: ", named},
+	{"update-security: ", named},
+	{"rate-limit: ", named},
+	{"xfer-out: ", named},
+	{"query-errors: ", named},
+	{"imap-login: ", dovecotBare},
+	{"pop3-login: ", dovecotBare},
+	{"managesieve-login: ", dovecotBare},
+	{"submission-login: ", dovecotBare},
+	{"auth: ", dovecotBare},
+	{"auth(", dovecotBare},
+	{"auth-worker(", dovecotBare},
+	{"dovecot: ", dovecotBare},
+	{"NOTICE[", asterisk},
+	{"SECURITY[", asterisk},
+	{"WARNING[", asterisk},
+	{"smtp: ", domino},
+	{"imap: ", domino},
+	{"pop3: ", domino},
+	{"http: ", domino},
+	{"SMTP Server", domino},
+	{"Blocking ", assp},
+	{"fail2ban.", fail2ban},
+	{"LOG", stunnel},
+	{"[conn", mongodb},
+	{"[initandlisten]", mongodb},
+}
+
+// bareHeads are what the first bytes of lines hold.
+var bareHeads = []struct {
+	text string
+	scan scanner
+}{
+	{" proftpd[", proftpd},
+	{"Access denied for user '", mysql},
+	{"Aborted connection ", mysql},
+	{"sofia", freeswitch},
+	{"@ejabberd_", ejabberd},
+	{"] OUT: '", openvpn},
+	{" ACCESS   [conn", mongodb},
+	{" NETWORK  [", mongodb},
+	{"[SSL-", assp},
+	{"[TLS-", assp},
+	{"authenticator failed for ", exim},
+	{"H=", exim},
+	{"SMTP ", exim},
+	{"SA: Action: ", exim},
+	{"rejected ", exim},
+	{"refused connection from ", exim},
+	{" TLS Error: ", openvpn},
+	{" TLS Auth Error: ", openvpn},
+	{" VERIFY ", openvpn},
+	{" AUTH: Received control message: AUTH_FAILED", openvpn},
+	{" OpenSSL: error:", openvpn},
+	{"Peer Connection Initiated with [AF_INET", openvpn},
+	{"TCP connection established with [AF_INET", openvpn},
+	{" SIGUSR1[soft,", openvpn},
+	{" SIGTERM[soft,", openvpn},
+	{"Bad encapsulated packet length", openvpn},
+}
+
+func dovecotBare(_ *Parser, msg []byte, ev *Event) bool { return dovecotLine(msg, ev) }

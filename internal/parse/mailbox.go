@@ -1,0 +1,205 @@
+package parse
+
+import (
+	"bytes"
+
+	"stoplog/internal/parse/scan"
+)
+
+// imapServer reads whichever server calls itself imapd, pop3d or ipop3d:
+// Courier, Cyrus, or the University of Washington's.
+func imapServer(p *Parser, msg []byte, ev *Event) bool {
+	return courier(p, msg, ev) || cyrus(p, msg, ev) || uwimap(p, msg, ev)
+}
+
+// courier reads Courier's mailbox servers (libs/imap: "LOGIN FAILED, user=u,
+// ip=[a], port=[n]") and its SMTP server ("error,relay=a,port=n,msg=…"). The
+// user is the client's; the fields behind it are Courier's.
+func courier(p *Parser, msg []byte, ev *Event) bool {
+	if m, ok := scan.After(msg, "error,relay="); ok {
+		addr, rest := upTo(m, ",: ")
+		if len(rest) > 0 && rest[0] == ':' { // ::ffff:192.0.2.1 or IPv6
+			addr, _ = upTo(m, ", ")
+		}
+		a, ok := scan.Addr(addr)
+		if !ok {
+			return false
+		}
+		tell(ev, "courier", Failure, Forbidden, a)
+		if scan.Has(msg, `msg="535 `) {
+			ev.Kind = Plain
+		}
+		return true
+	}
+	o := Failure
+	m, ok := scan.After(msg, "LOGIN FAILED, ")
+	if !ok {
+		if m, ok = scan.After(msg, "LOGIN, "); !ok {
+			return false
+		}
+		o = Success
+	}
+	m = trimTimes(m)
+	head, rest, ok := scan.Last(m, "ip=[")
+	addr, rest, ok2 := scan.Cut(rest, "]")
+	a, ok3 := scan.Addr(addr)
+	if !ok || !ok2 || !ok3 || !courierTail(rest) {
+		return false
+	}
+	tell(ev, "courier", o, Plain, a)
+	if user, ok := scan.After(head, "user="); ok {
+		ev.User, _ = scan.Before(user, ", ")
+	}
+	return true
+}
+
+// courierTail reports whether rest is ", port=[255]", ", protocol=IMAP" or
+// nothing.
+func courierTail(rest []byte) bool {
+	if len(rest) == 0 {
+		return true
+	}
+	m, ok := scan.After(rest, ", port=[")
+	if ok {
+		_, m, ok = scan.Uint(m)
+		if m, ok = scan.After(m, "]"); !ok {
+			return false
+		}
+	} else {
+		m = rest
+	}
+	return len(m) == 0 || len(m) < 32 && bytes.HasPrefix(m, []byte(", protocol="))
+}
+
+// cyrus reads Cyrus IMAP's servers (imap/imapd.c, pop3d.c, timsieved): the
+// peer, "name [a]", comes before mechanism and user.
+func cyrus(p *Parser, msg []byte, ev *Event) bool {
+	m, ok := scan.After(msg, "badlogin: ")
+	o := Failure
+	if !ok {
+		if m, ok = scan.After(msg, "login: "); ok {
+			o = Success
+		} else if _, m, ok = scan.Cut(msg[:min(len(msg), 40)], "TLS negotiation failed: "); ok {
+			m = msg[len(msg[:min(len(msg), 40)])-len(m):]
+			o = Other
+		} else {
+			return false
+		}
+	}
+	a, rest, ok := sendmailBox(m)
+	if !ok {
+		return false
+	}
+	rest, _ = scan.After(rest, " ")
+	tell(ev, "cyrus", o, Plain, a)
+	switch o {
+	case Failure:
+		_, rest = scan.Word(rest)
+		ev.User, _, _ = scan.Cut(rest, " SASL(")
+		if hasAny(rest, "user not found", "no user in db") {
+			ev.Kind = UnknownUser
+		}
+	case Success:
+		if _, ok := scan.Before(trimSession(rest), "User logged in"); !ok {
+			return false
+		}
+		ev.User, _ = scan.Word(rest)
+	default:
+		ev.Kind = Probe
+	}
+	return true
+}
+
+// trimSession drops " SESSIONID=<…>" at b's end.
+func trimSession(b []byte) []byte {
+	if head, _, ok := scan.Last(b, " SESSIONID=<"); ok {
+		return head
+	}
+	return b
+}
+
+// uwimap reads imapd and ipop3d of the University of Washington
+// (src/imapd/imapd.c): "Login failed user=u auth=u host=name [a]", where only
+// the end is not the client's.
+func uwimap(p *Parser, msg []byte, ev *Event) bool {
+	o := Failure
+	m, ok := scan.After(msg, "Login failed ")
+	if !ok {
+		if m, ok = scan.After(msg, "Login excessive login failures "); !ok {
+			if m, ok = scan.After(msg, "AUTHENTICATE "); !ok {
+				if m, ok = scan.After(msg, "Login user="); !ok {
+					return false
+				}
+				o = Success
+			} else if !scan.Has(m, " failure ") {
+				return false
+			}
+		}
+	}
+	head, host, ok := scan.Last(trimTimes(m), "host=")
+	a, rest, ok2 := sendmailBox(host)
+	if !ok || !ok2 || len(rest) > 0 {
+		return false
+	}
+	tell(ev, "uw-imap", o, Plain, a)
+	if user, ok := scan.After(head, "user="); ok {
+		ev.User, _, _ = scan.Cut(user, " auth=")
+	} else if o == Success {
+		ev.User = scan.Trim(head)
+	}
+	return true
+}
+
+// opensmtpd reads "id smtp event=failed-command address=a host=n command="…"
+// result="535 …"" and, since 6.4, "id smtp failed-command command=…", whose
+// address is of the same session's "connected" line.
+func opensmtpd(p *Parser, msg []byte, ev *Event) bool {
+	id, m := scan.Word(msg)
+	m, ok := scan.After(m, "smtp ")
+	if !ok || len(id) != 16 || !queueID(id) {
+		return false
+	}
+	m, _ = scan.After(m, "event=")
+	what, m := scan.Word(m)
+	switch string(what) {
+	case "connected", "failed-command", "authentication", "bad-input", "disconnected":
+	default:
+		return false
+	}
+	tell(ev, "opensmtpd", Other, Plain, ev.Addr)
+	ev.Conn, ev.Class = connID("opensmtpd", id), 1
+	opensmtpdAddr(m, ev)
+	if string(what) == "failed-command" {
+		ev.Class = 2
+		opensmtpdFailed(m, ev)
+	} else if string(what) == "authentication" {
+		if user, ok := scan.After(m, "user="); ok {
+			ev.User, _ = scan.Word(user)
+		}
+		if _, r, ok := scan.Last(m, "result="); ok && oneOf(r, "ok", "success") {
+			ev.Outcome = Success
+		}
+	}
+	return ev.Addr.IsValid() || ev.Outcome != Other
+}
+
+// opensmtpdAddr reads "address=a host=", which stands first.
+func opensmtpdAddr(m []byte, ev *Event) {
+	if m, ok := scan.After(m, "address="); ok {
+		addr, _ := scan.Word(m)
+		if len(addr) > 5 && scan.FoldEqual(addr[:5], "ipv6:") {
+			addr = addr[5:]
+		}
+		ev.Addr, _ = scan.Addr(addr)
+	}
+}
+
+// opensmtpdFailed reads the result, which is the server's and ends the line.
+func opensmtpdFailed(m []byte, ev *Event) {
+	if _, result, ok := scan.Last(m, `result="`); ok && len(result) > 3 && result[0] == '5' {
+		ev.Outcome, ev.Kind = Failure, Forbidden
+		if bytes.HasPrefix(result, []byte("535")) {
+			ev.Kind = Plain
+		}
+	}
+}

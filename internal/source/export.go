@@ -37,6 +37,8 @@ type exportReader struct {
 	cut  int64
 	// skip says whether an entry that exe wrote is left out.
 	skip func(exe []byte) bool
+	// after is the cursor of an entry that is left out as well.
+	after string
 
 	b    *block
 	used int // of b.bytes
@@ -305,7 +307,7 @@ func (x *exportReader) finish() {
 		x.newest = append(x.newest[:0], e.cursor[:e.cursorLen]...)
 	}
 	x.realtime = max(0, e.realtime)
-	if !e.seen || x.skip(e.exe) {
+	if !e.seen || x.skip(e.exe) || e.cursorLen > 0 && string(e.cursor[:e.cursorLen]) == x.after {
 		x.used = e.start
 		x.reset()
 		return

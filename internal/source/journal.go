@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,9 +42,14 @@ type journal struct {
 // entry.
 func readJournal(ctx context.Context, st *stream) {
 	// The thread loses rights that must not come back, and it must live as
-	// long as its children, which end with it. It ends with this goroutine.
-	runtime.LockOSThread()
-	shedRights()
+	// long as its children, which end with it.
+	onOwnThread(func() {
+		shedRights()
+		followJournal(ctx, st)
+	})
+}
+
+func followJournal(ctx context.Context, st *stream) {
 	j := &journal{st: st, match: st.spec.Journal, pos: st.set.saved.get(st.name), backlog: true}
 	if j.match == nil {
 		j.match = authMatch()
@@ -98,11 +102,13 @@ func (j *journal) arrive() {
 	}
 }
 
-// from are the options that begin after the last entry read.
+// from are the options that begin at the last entry read, which is then left
+// out. (With --after-cursor journalctl leaves out one entry even when that of
+// the cursor is gone.)
 func (j *journal) from() []string {
 	switch {
 	case j.pos.Cursor != "" && !j.byTime:
-		return []string{"--after-cursor=" + j.pos.Cursor}
+		return []string{"--cursor=" + j.pos.Cursor}
 	case j.pos.Offset > 0:
 		return []string{fmt.Sprintf("--since=@%d.%06d", j.pos.Offset/1e6, j.pos.Offset%1e6)}
 	}
@@ -223,7 +229,7 @@ func (j *journal) start(ctx context.Context, match JournalMatch, args ...string)
 		return nil, nil, fmt.Errorf("starting journalctl: %w", err)
 	}
 	x := newExportReader(c.out, &j.st.set.pool, j.st.set.opts.maxLine(j.st.spec))
-	x.skip = ownEntries()
+	x.skip, x.after = ownEntries(), j.pos.Cursor
 	return c, x, nil
 }
 

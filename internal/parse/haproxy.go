@@ -82,11 +82,12 @@ func haproxyTCP(b []byte, ev *Event) {
 	}
 }
 
-// haproxyJudge tells a refusal by HAProxy itself (its state begins with P, or
-// with PT for the tarpit) from a status that a server gave.
+// haproxyJudge tells a refusal by HAProxy itself from a status that a server
+// gave: its state begins with P, with PT for the tarpit, or, since version 2.4
+// for the answers that ask for a password, with LR.
 func haproxyJudge(ev *Event, state []byte) {
 	judgeStatus(ev)
-	if len(state) < 2 || state[0] != 'P' {
+	if len(state) < 2 || state[0] != 'P' && state[0] != 'L' {
 		return
 	}
 	switch {

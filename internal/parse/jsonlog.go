@@ -17,7 +17,20 @@ func jsonLog(p *Parser, line []byte, ev *Event) bool {
 	if end < 0 || skipSpace(line, end) != len(line) {
 		return false
 	}
-	return r.event(p, ev)
+	return r.known(p, line, ev) || r.event(p, ev)
+}
+
+// known lets the packs read a record of an application before it is guessed
+// at. The proxies' access logs are nobody else's.
+func (r *record) known(p *Parser, line []byte, ev *Event) bool {
+	if p.tag != nil || r.service(p) != "http" {
+		return false
+	}
+	if p.bareByPack(line, ev) {
+		return true
+	}
+	*ev = Event{Fields: ev.Fields[:0]}
+	return false
 }
 
 // event makes an event of a record; it reports false for one that says

@@ -11,8 +11,8 @@ import (
 func logfmtLog(p *Parser, line []byte, ev *Event) bool {
 	var r record
 	r.header = strings.ToLower(p.opt.Client.Header)
-	for n := 0; len(line) > 0; n++ {
-		key, value, rest, ok := logfmtPair(line)
+	for rest := line; len(rest) > 0; {
+		key, value, after, ok := logfmtPair(rest)
 		if !ok {
 			return false
 		}
@@ -20,9 +20,9 @@ func logfmtLog(p *Parser, line []byte, ev *Event) bool {
 		if r.header != "" && headerKey(key, r.header) {
 			r.put(slotHeader, value)
 		}
-		line = rest
+		rest = after
 	}
-	return r.event(p, ev)
+	return r.known(p, line, ev) || r.event(p, ev)
 }
 
 // logfmtPair splits off the first pair.

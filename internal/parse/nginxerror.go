@@ -113,9 +113,7 @@ var nginxSayings = [...]nginxSaying{
 func nginxMessage(msg []byte, cut bool, ev *Event) {
 	ev.Count = 1
 	if rest, ok := scan.After(msg, `user "`); ok {
-		if !cut {
-			nginxUser(rest, ev)
-		}
+		nginxUser(rest, cut, ev)
 		return
 	}
 	if rest, ok := scan.After(msg, "client login failed: "); ok {
@@ -124,7 +122,7 @@ func nginxMessage(msg []byte, cut bool, ev *Event) {
 	}
 	for i := range nginxSayings {
 		if s := &nginxSayings[i]; hasPrefix(msg, s.head) {
-			if before, after, ok := scan.Cut(msg, nginxClient); ok && !cutInside(before, cut) {
+			if _, after, ok := scan.Cut(msg, nginxClient); ok {
 				ev.Outcome, ev.Kind = s.outcome, s.kind
 				nginxTail(after, ev)
 			}
@@ -133,10 +131,6 @@ func nginxMessage(msg []byte, cut bool, ev *Event) {
 	}
 	nginxOther(msg, cut, ev)
 }
-
-// cutInside reports whether a message of an overlong line is itself long, so
-// that it may hold something unforeseen.
-func cutInside(before []byte, cut bool) bool { return cut && len(before) > 400 }
 
 // nginxOther reads messages that may hold a path, a header or a program's own
 // text: their client is known when the line names one address only.

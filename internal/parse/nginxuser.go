@@ -11,31 +11,28 @@ import (
 //	user "U": password mismatch, client: A, …
 //	user "U" was not found in "F", client: A, …
 //
-// U is everything before the first colon of the credentials, so that it may
-// hold anything but a colon, and ", client: " has one: the first after U is
-// nginx's own. A line that cannot be read so was not written so.
+// U is everything before the first colon of the credentials (ngx_http_auth_
+// basic_user), so that it may hold anything but a colon. ", client: " has one:
+// the first after U is nginx's own, wherever the line is cut. A line that
+// cannot be read so to its end, but has another client that can, was not
+// written by nginx as we know it; then only the last one is believed.
 
 // nginxUser reads what follows `user "`.
-func nginxUser(b []byte, ev *Event) {
-	colon := bytes.IndexByte(b, ':')
-	if colon < 1 {
-		return
+func nginxUser(b []byte, cut bool, ev *Event) {
+	user, tail, kind, ok := nginxFirstUser(b)
+	proof := unproven
+	if ok {
+		proof = nginxProve(tail)
 	}
-	user, tail, kind, ok := nginxMismatch(b, colon)
-	if !ok {
-		user, tail, kind, ok = nginxMissing(b, colon)
-	}
-	if !ok {
-		return
-	}
-	switch nginxProve(tail) {
-	case proven:
-	case brokenHost:
-		user, tail, kind, ok = nginxLastUser(b)
-		if !ok {
-			return
+	if proof != proven && !cut {
+		if u, t, k, again := nginxLastUser(b, proof); again {
+			if proof == halfProven {
+				return // two readings
+			}
+			user, tail, kind, ok, proof = u, t, k, true, proven
 		}
-	default:
+	}
+	if !ok || proof == impossible {
 		return
 	}
 	if nginxTail(tail, ev); ev.Addr.IsValid() {
@@ -43,15 +40,15 @@ func nginxUser(b []byte, ev *Event) {
 	}
 }
 
-func nginxMismatch(b []byte, colon int) (user, tail []byte, k Kind, ok bool) {
-	tail, ok = scan.After(b[colon:], ": password mismatch"+nginxClient)
-	if !ok || b[colon-1] != '"' {
+// nginxFirstUser reads a user without a colon.
+func nginxFirstUser(b []byte) (user, tail []byte, k Kind, ok bool) {
+	colon := bytes.IndexByte(b, ':')
+	if colon < 1 {
 		return nil, nil, 0, false
 	}
-	return b[:colon-1], tail, Plain, true
-}
-
-func nginxMissing(b []byte, colon int) (user, tail []byte, k Kind, ok bool) {
+	if tail, ok = scan.After(b[colon:], ": password mismatch"+nginxClient); ok && b[colon-1] == '"' {
+		return b[:colon-1], tail, Plain, true
+	}
 	head, ok := scan.Before(b[:colon], `", client`)
 	if !ok || !hasPrefix(b[colon:], ": ") {
 		return nil, nil, 0, false
@@ -60,76 +57,98 @@ func nginxMissing(b []byte, colon int) (user, tail []byte, k Kind, ok bool) {
 	return user, b[colon+2:], UnknownUser, ok
 }
 
-// What nginxProve finds.
+// proof is how well the end of a line fits to what nginx writes.
 type proof uint8
 
 const (
-	unproven   proof = iota
-	proven           // nginx can have written all of it
-	brokenHost       // the host goes on behind its quote, as no accepted host does
+	impossible proof = iota // no server name follows the client
+	unproven                // what follows the server's name is unknown
+	halfProven              // it fits if the request is one of HTTP/2
+	proven
 )
 
 // nginxProve checks `A, server: S, request: "R", …` to the end of the line
-// against what nginx can write: a request that ends at its first version
-// (ngx_http_parse_request_line), a host without spaces, slashes and quotes
-// (ngx_http_validate_host), a referrer that may be anything.
+// against what nginx can write.
 func nginxProve(b []byte) proof {
 	_, rest, ok := scan.AddrPrefix(b)
 	if !ok {
-		return unproven
+		return impossible
 	}
 	if rest, ok = scan.After(rest, ", server: "); !ok {
-		return unproven
+		return impossible
 	}
 	server, rest, ok := scan.Cut(rest, `, request: "`)
-	if !ok || bytes.IndexByte(server, '"') >= 0 {
+	if !ok {
 		return unproven
 	}
-	end := nginxVersion(rest)
-	if end < 0 {
-		return unproven
+	if bytes.IndexByte(server, '"') >= 0 {
+		return impossible
 	}
-	return nginxProveRest(rest[end+1:])
+	return nginxProveRequest(rest)
 }
 
-func nginxProveRest(b []byte) proof {
+// nginxProveRequest looks for the end of the request. An accepted HTTP/1
+// request ends at its first version (ngx_http_parse_request_line); one of
+// HTTP/2 may hold others before its own.
+func nginxProveRequest(b []byte) proof {
+	for first := true; ; first = false {
+		end := nginxVersion(b)
+		if end < 0 {
+			return unproven
+		}
+		if (first || b[end-3] >= '2') && nginxProveRest(b[end+1:]) {
+			if first {
+				return proven
+			}
+			return halfProven
+		}
+		b = b[end+1:]
+	}
+}
+
+// nginxProveRest checks what follows the request: a host, which holds no slash
+// (ngx_http_validate_host; before 1.21.1 it could hold quotes and spaces), and
+// a referrer, which may be anything.
+func nginxProveRest(b []byte) bool {
 	for _, field := range [...]string{`, subrequest: "`, `, upstream: "`} {
 		if rest, ok := scan.After(b, field); ok {
 			i := bytes.IndexByte(rest, '"')
 			if i < 0 {
-				return unproven
+				return false
 			}
 			b = rest[i+1:]
 		}
 	}
 	host, ok := scan.After(b, `, host: "`)
-	if ok {
-		i := bytes.IndexAny(host, `"/ `)
+	if !ok {
+		return nginxReferrer(b)
+	}
+	for {
+		i := bytes.IndexAny(host, `"/`)
 		if i < 0 || host[i] != '"' {
-			return unproven
+			return false
 		}
-		if b = host[i+1:]; len(b) > 0 && b[0] == '"' {
-			return brokenHost
+		if host = host[i+1:]; nginxReferrer(host) {
+			return true
 		}
 	}
-	if len(b) == 0 {
-		return proven
-	}
-	if rest, is := scan.After(b, `, referrer: "`); is && len(rest) > 0 && rest[len(rest)-1] == '"' {
-		return proven
-	}
-	return unproven
 }
 
-// nginxLastUser reads a line whose user holds a colon, which only the last
-// client that can be proven explains. HTTP/1 only: an accepted request cannot
-// hold such a text there.
-func nginxLastUser(b []byte) (user, tail []byte, k Kind, ok bool) {
+func nginxReferrer(b []byte) bool {
+	rest, ok := scan.After(b, `, referrer: "`)
+	return len(b) == 0 || ok && len(rest) > 0 && rest[len(rest)-1] == '"'
+}
+
+// nginxLastUser reads a line whose user holds a colon: the last client, when
+// all that follows it is proven and its request holds no quote.
+func nginxLastUser(b []byte, first proof) (user, tail []byte, k Kind, ok bool) {
 	head, tail, ok := scan.Last(b, nginxClient)
 	if !ok || nginxProve(tail) != proven {
 		return nil, nil, 0, false
 	}
-	if _, version, _ := scan.Cut(tail, " HTTP/"); version[0] != '1' {
+	_, request, _ := scan.Cut(tail, `, request: "`)
+	end := nginxVersion(request)
+	if bytes.IndexByte(request[:end], '"') >= 0 || first != halfProven && request[end-3] != '1' {
 		return nil, nil, 0, false
 	}
 	if user, ok = scan.Before(head, `": password mismatch`); ok {

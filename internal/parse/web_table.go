@@ -106,23 +106,37 @@ func evasiveLog(_ *Parser, msg []byte, ev *Event) bool {
 	return true
 }
 
-// bareWeb reads a line that has no syslog envelope, and sets its time. Only
-// the server writes to such a log.
+// bareWeb reads a line of a server's own log, and sets its time. A syslog
+// message of a program that nobody knows is looked at too, when it is JSON or
+// when the user named a format.
 func bareWeb(p *Parser, line []byte, ev *Event) bool {
-	ok := bareAny(p, line, ev)
-	if ok {
-		ev.Verified = true
-	} else {
-		*ev = Event{Fields: ev.Fields[:0], Message: ev.Message}
+	ok := false
+	switch {
+	case p.web.format != nil:
+		ok = p.formatted(line, ev)
+	case len(p.msg) > 2 && p.msg[0] == '{' && line[0] != '{':
+		ok = jsonLog(p, p.msg, ev)
+	default:
+		ok = bareAny(p, line, ev)
+	}
+	if !ok {
+		*ev = Event{Fields: ev.Fields[:0]}
 	}
 	return ok
 }
 
+// formatted reads a line by the format that the user named, also behind a
+// syslog header.
+func (p *Parser) formatted(line []byte, ev *Event) bool {
+	if p.web.format.match(p, line, ev) {
+		return true
+	}
+	*ev = Event{Fields: ev.Fields[:0]}
+	return p.open(line, &p.envelope) && len(p.msg) > 0 && p.web.format.match(p, p.msg, ev)
+}
+
 // bareAny decides by the first bytes which families a line may be of.
 func bareAny(p *Parser, line []byte, ev *Event) bool {
-	if p.web.format != nil {
-		return p.web.format.match(p, line, ev)
-	}
 	if len(line) < 12 {
 		return false
 	}

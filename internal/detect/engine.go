@@ -137,19 +137,12 @@ func (e *Engine) observe(c *counter, m *moment) {
 	if c.byUser && m.judge() == KnownGood {
 		return // nobody locks an owner out by failing in their name
 	}
-	n := min(m.ev.Count, maxCount) * r.Weight.Of(m.ev, m.origin)
-	if n == 0 {
-		return
-	}
 	k, ok := e.keyOf(c, r.Key, m)
 	if !ok {
 		return
 	}
-	e.pour(c, m, k, n)
+	e.pour(c, m, k)
 }
-
-// maxCount bounds how much one line can pour.
-const maxCount = 1000
 
 // Forget empties the buckets that p covers, whatever rule they are of: what an
 // unblock by hand asks for. Buckets that are keyed without a source stay.

@@ -13,10 +13,14 @@ const (
 	knownRoom = 4
 	// maxEvidence is how many lines a breach carries.
 	maxEvidence = 10
+	// maxCount bounds for how many events one line can count.
+	maxCount = 1000
 )
 
-// pour adds n events to the rule's levels for key k.
-func (e *Engine) pour(c *counter, m *moment, k bucket.Key, n int) {
+// pour adds the event to the rule's levels for key k, as often as it weighs.
+func (e *Engine) pour(c *counter, m *moment, k bucket.Key) {
+	attempts := min(m.ev.Count, maxCount)
+	usual := attempts * c.rule.Weight.Of(m.ev, m.origin)
 	c.poured++
 	if m.line != nil && c.levels[0].Kind != rules.Trigger {
 		e.evidence.Add(k, c.scope, m.at, m.line.Text)
@@ -26,6 +30,13 @@ func (e *Engine) pour(c *counter, m *moment, k bucket.Key, n int) {
 		l := &c.levels[i]
 		if l.hush > 0 && c.rule.Observe && e.quiet.on(quietKey(l, k), m.at) {
 			continue // as if a block stood
+		}
+		n := usual
+		if l.Weight != nil {
+			n = attempts * l.Weight.Of(m.ev, m.origin)
+		}
+		if n == 0 {
+			continue
 		}
 		count, breached := e.add(c, l, m, k, n)
 		if breached {
@@ -174,7 +185,7 @@ func (e *Engine) show(c *counter, m *moment, k bucket.Key, b *Breach) {
 	for _, l := range lines {
 		b.Evidence = append(b.Evidence, l.Text)
 	}
-	b.Partial = partial && (len(lines) == maxEvidence || len(lines)*c.rule.Weight.Most() < b.Count)
+	b.Partial = partial && (len(lines) == maxEvidence || len(lines)*c.levels[b.Level].WeightIn(c.rule).Most() < b.Count)
 }
 
 // contributors lists who filled a distinct window, the busiest first, for a

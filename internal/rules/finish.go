@@ -4,9 +4,12 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"stoplog/internal/parse/pack"
 )
 
 // finish puts a book together and checks what only shows when all is read.
@@ -199,8 +202,10 @@ func (c *checker) extras(in *sink, d *draft) {
 	if d.When != nil && buckets == 0 {
 		in.fail(d.node, "", "when needs a bucket")
 	}
-	if d.Weight.Base == 0 && d.Weight.Most() == 0 {
-		in.fail(d.node, "", "every weight is 0: nothing is ever counted")
+	for _, l := range d.Levels {
+		if l.WeightIn(&d.Rule).Most() == 0 {
+			in.fail(d.node, "", "every weight is 0: nothing is ever counted")
+		}
 	}
 }
 
@@ -218,24 +223,50 @@ func (c *checker) patternOf(in *sink, d *draft) {
 	if p.Outcome == "" {
 		d.Pattern.Outcome = "failure"
 	}
-	re, err := regexp.Compile(p.Text)
-	if err != nil {
+	hasIP := namesIP(p.Text)
+	if hasIP {
+		in.try(d.Pattern)
+	} else if _, err := regexp.Compile(p.Text); err != nil {
 		in.failAt(p.Line, p.Column, "RE2: no look-around, no back-references", "no regular expression: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
-		return
-	}
-	for _, g := range re.SubexpNames() {
-		if g != "" {
-			d.Pattern.Groups = append(d.Pattern.Groups, g)
-		}
 	}
 	if d.Match.Services != nil {
 		in.fail(d.node, "leave service out", "a rule with a pattern looks at its own lines only")
 	}
 	d.Match.Services = []string{d.Name}
-	if d.Rule.Key.HasSource() && !slices.Contains(d.Pattern.Groups, "ip") {
+	if d.Rule.Key.HasSource() && !hasIP {
 		in.failAt(p.Line, p.Column, "(?P<ip>…), or key: all", "the pattern names no ip, and the rule counts by "+d.Rule.Key.String())
 	}
 }
+
+// namesIP reports whether the pattern says where the address stands.
+func namesIP(text string) bool {
+	return strings.Contains(text, "<ip>")
+}
+
+// try compiles the pattern and runs its test lines; each line's mistake is
+// told at the line.
+func (s *sink) try(p *Pattern) {
+	_, ps := pack.CompilePattern("pattern", p.Text, nil, nil)
+	for _, q := range ps {
+		s.c.add(Problem{File: s.file, Line: p.Line, Column: p.Column, Msg: q.Msg, Warning: q.Warning})
+	}
+	if pack.Broken(ps) {
+		return
+	}
+	for i, line := range p.Matches[:min(len(p.Matches), maxTries)] {
+		if _, ps := pack.CompilePattern("pattern", p.Text, []string{line}, nil); pack.Broken(ps) {
+			s.failAt(p.MatchesAt[i], 1, "", "the pattern does not match "+strconv.Quote(clip(line)))
+		}
+	}
+	for i, line := range p.Ignores[:min(len(p.Ignores), maxTries)] {
+		if _, ps := pack.CompilePattern("pattern", p.Text, nil, []string{line}); pack.Broken(ps) {
+			s.failAt(p.IgnoresAt[i], 1, "", "the pattern matches "+strconv.Quote(clip(line))+", which it is to ignore")
+		}
+	}
+}
+
+// maxTries bounds how many test lines of one pattern are run.
+const maxTries = 100
 
 func (s *sink) failAt(line, column int, hint, msg string) {
 	s.c.add(Problem{File: s.file, Line: line, Column: column, Msg: msg, Hint: hint})

@@ -41,8 +41,17 @@ func answerFields[O any](of func(*O) *Level) []field[O] {
 		key("ttl", "how long its blocks hold at first", duration("ttl", time.Second, maxTTL), func(o *O) *time.Duration { return &of(o).TTL }),
 		key("multiply", "by what each repeat multiplies the ttl", factor("multiply", 1000), func(o *O) *float64 { return &of(o).Multiply }),
 		key("max", "the longest its blocks may hold", duration("max", time.Second, maxTTL), func(o *O) *time.Duration { return &of(o).Max }),
+		key("weight", "what an event counts for in this one; as the rule says when left out", optional(weightValue()), func(o *O) **Weight { return &of(o).Weight }),
 		key("then", "what happens on a breach of this one", answersValue(), func(o *O) *[]Answer { return &of(o).Then }),
 	}
+}
+
+// optional makes a value that can be told from none.
+func optional[T any](v value[T]) value[*T] {
+	return value[*T]{v.shape, func(c *checker, n *yaml.Node) (*T, bool) {
+		x, ok := v.read(c, n)
+		return &x, ok
+	}}
 }
 
 func bucketValue() value[Level] {

@@ -116,7 +116,7 @@ const SlowLeak = 10 * time.Minute
 func lintLevel(in *sink, r *Rule, l *Level) {
 	switch l.Kind {
 	case Bucket:
-		if w := r.Weight.Most(); l.Capacity > 0 && w > l.Capacity {
+		if w := l.WeightIn(r).Most(); l.Capacity > 0 && w > l.Capacity {
 			in.warn(l.Line, "", "the rule %s: one event of weight %d is more than the capacity of %d", r.Name, w, l.Capacity)
 		}
 		const probe = 1 << 1

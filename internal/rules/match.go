@@ -185,6 +185,14 @@ func (w *Weight) Of(ev *parse.Event, o *source.Origin) int {
 	return n
 }
 
+// WeightIn is the level's own weight, or else the rule's.
+func (l *Level) WeightIn(r *Rule) *Weight {
+	if l.Weight != nil {
+		return l.Weight
+	}
+	return &r.Weight
+}
+
 // Most is the largest weight that can apply.
 func (w *Weight) Most() int {
 	n := w.Base

@@ -71,6 +71,7 @@ type Level struct {
 	Over     int           // Window, Distinct: more than this many breach
 	Within   time.Duration // Window, Distinct
 	Of       Key           // Distinct: what is counted
+	Weight   *Weight       // its own; nil: the rule's
 	// Escalation of its own; zero fields: the configured one.
 	TTL      time.Duration
 	Multiply float64

@@ -1,6 +1,8 @@
 package parse
 
 import (
+	"bytes"
+
 	"stoplog/internal/parse/scan"
 )
 
@@ -141,7 +143,7 @@ func hostWord(b []byte) bool {
 
 // facility reports whether b is like "auth.info" or "auth.info:".
 func facility(b []byte) bool {
-	if len(b) < 7 || len(b) > 20 || b[3] != '.' && b[4] != '.' && b[6] != '.' && b[7] != '.' && b[8] != '.' {
+	if len(b) < 7 || len(b) > 20 || bytes.IndexByte(b[3:], '.') < 0 {
 		return false
 	}
 	name, level, _ := scan.Cut(b, ".")

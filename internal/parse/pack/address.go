@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"bytes"
 	"net/netip"
 
 	"stoplog/internal/parse/scan"
@@ -66,6 +67,7 @@ func at(text []byte, i int, spans []span) []span {
 		whole = a
 		spans = append(spans, span{a, i, end})
 	}
+	spans = cutPort(text, i, end, spans)
 	a, rest, ok := scan.AddrPrefix(text[i:])
 	if !ok || whole.IsValid() && whole != a {
 		return spans
@@ -76,6 +78,20 @@ func at(text []byte, i int, spans []span) []span {
 	}
 	if text[i] == '[' {
 		spans = append(spans, span{a, i + 1, stop - 1})
+	}
+	return spans
+}
+
+// cutPort appends the IPv6 address of a word whose last group may as well be a
+// port, as in 2001:db8::1:4489. A pattern takes it only where it asks for the
+// port, and then not the whole word.
+func cutPort(text []byte, i, end int, spans []span) []span {
+	colon := bytes.LastIndexByte(text[i:end], ':') + i
+	if colon <= i || !scan.Digits(text[colon+1:end]) || end-colon > 6 {
+		return spans
+	}
+	if a, ok := scan.Addr(text[i:colon]); ok && a.Is6() {
+		spans = append(spans, span{a, i, colon})
 	}
 	return spans
 }

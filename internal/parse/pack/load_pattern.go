@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-var patternKeys = []string{"pattern", "fields", "ip", "user", "time", "conn", "outcome", "kind", "class", "name"}
+var patternKeys = []string{"pattern", "fields", "ip", "user", "time", "conn", "outcome", "kind", "class", "name", "unless"}
 
 // pattern reads one item of patterns. It is never nil, so that what is said of
 // others keeps its number.
@@ -35,6 +35,8 @@ func (l *loader) patternKey(p *pattern, key string, v *yaml.Node) {
 	switch key {
 	case "name":
 		p.name = l.str(v)
+	case "unless":
+		p.unless = l.expression(v, l.str(v)+".*")
 	case "outcome":
 		p.outcome = l.choice(v, "outcome", outcomes)
 	case "kind":

@@ -25,6 +25,7 @@ type pattern struct {
 	name                 string
 	outcome, kind, class uint8
 	text                 *expression // of the message; nil for fields
+	unless               *expression // a message that it matches is not read
 	fields               []fieldTest
 	from                 fieldPaths
 	literals             []string // one of them occurs in every line that matches; nil: unknown

@@ -39,6 +39,9 @@ func newView(line []byte, m *Match) *view {
 
 // match reports whether the pattern reads the line, at first behind its stamp.
 func (v *view) match(p *pattern, m *Match) bool {
+	if p.unless != nil && p.unless.compiled().Match(v.plain) {
+		return false
+	}
 	if p.text == nil {
 		return v.matchFields(p, m)
 	}

@@ -1,6 +1,8 @@
 package parse
 
 import (
+	"net/netip"
+
 	"stoplog/internal/parse/scan"
 )
 
@@ -26,7 +28,7 @@ func dropbear(p *Parser, msg []byte, ev *Event) bool {
 	}
 	if rest, ok := scan.After(msg, "Child connection from "); ok {
 		ev.Class = sshdOpened
-		a, ok := scan.AddrPort(rest)
+		a, ok := dropbearPeer(rest)
 		ev.Addr = a
 		return ok
 	}
@@ -53,7 +55,7 @@ func dropbearUser(msg []byte, ev *Event) bool {
 	case takePrefix(msg, &rest, "Login attempt for nonexistent user from "),
 		takePrefix(msg, &rest, "login attempt for nonexistent user from "):
 		ev.Kind, ev.Class = UnknownUser, dropbearUnknown
-		a, ok := scan.AddrPort(rest)
+		a, ok := dropbearPeer(rest)
 		ev.Addr = a
 		return ok
 	case takePrefix(msg, &rest, "Login attempt for nonexistent user '"),
@@ -74,7 +76,7 @@ func dropbearUser(msg []byte, ev *Event) bool {
 	if ev.Outcome != Failure {
 		ev.User, _, _ = scan.Cut(head, "'")
 	}
-	ev.Addr, ok = scan.AddrPort(tok)
+	ev.Addr, ok = dropbearPeer(tok)
 	return ok
 }
 
@@ -86,12 +88,15 @@ func dropbearEnd(b []byte, ev *Event) bool {
 		if !ok {
 			return false
 		}
-		if ev.Addr, ok = scan.AddrPort(tok); !ok {
+		if ev.Addr, ok = dropbearPeer(tok); !ok {
 			return false
 		}
 		b = after
 	}
 	rest, ok := scan.After(b, ": ")
+	if !ok {
+		rest, ok = scan.After(b, " ")
+	}
 	if !ok || !ev.Addr.IsValid() && ev.Conn == 0 {
 		return false
 	}
@@ -117,4 +122,14 @@ func takePrefix(b []byte, rest *[]byte, prefix string) bool {
 		*rest = r
 	}
 	return ok
+}
+
+// dropbearPeer reads "ADDR:port", where an IPv6 address has no brackets
+// (netio.c, get_socket_address): the port is what the last colon parts.
+func dropbearPeer(tok []byte) (netip.Addr, bool) {
+	host, port, ok := scan.Last(tok, ":")
+	if !ok || !scan.Digits(port) || len(port) > 5 {
+		return netip.Addr{}, false
+	}
+	return scan.Addr(host)
 }

@@ -91,8 +91,8 @@ func pamFields(b []byte, ev *Event) bool {
 		}
 		if n++; n == 1 {
 			found, ev.User, named = a, user, user != nil
-			if i == 1 && ev.Service != "vsftpd" {
-				// No remote user: what follows is the first host, whatever user= holds.
+			if i == 1 && !clientNamesRuser(ev.Service) {
+				// No remote user: what follows is the host, whatever user= holds.
 				break
 			}
 		} else if a != found {
@@ -102,6 +102,12 @@ func pamFields(b []byte, ev *Event) bool {
 	}
 	ev.Addr = found
 	return n > 0 && (found.IsValid() || named || ev.Conn != 0)
+}
+
+// clientNamesRuser reports whether service hands the name that its client gave
+// to PAM as the remote user's, too, where it may begin with a space.
+func clientNamesRuser(service string) bool {
+	return service == "vsftpd" || service == "dovecot" || service == "samba"
 }
 
 // pamHost reads the rhost= at b[i:]: one word, and then the end or user=.

@@ -41,6 +41,13 @@ func apacheCode(msg []byte) (code uint64, rest []byte) {
 
 // apacheUser reads mod_auth_basic's and mod_auth_form's messages about a user.
 func apacheUser(b []byte, ev *Event) {
+	if user, rest, ok := quotedName(b); ok && hasPrefix(rest, " in realm ") {
+		ev.Outcome, ev.User = Failure, user
+		if scan.Has(rest, "' not found: ") {
+			ev.Kind = UnknownUser
+		}
+		return
+	}
 	for _, s := range [...]struct {
 		text string
 		kind Kind
@@ -58,12 +65,6 @@ func apacheUser(b []byte, ev *Event) {
 	if user, ok := scan.Before(b, " not found"); ok {
 		ev.Outcome, ev.Kind, ev.User = Failure, UnknownUser, bareName(user)
 		return
-	}
-	if user, rest, ok := quotedName(b); ok && hasPrefix(rest, " in realm ") {
-		ev.Outcome, ev.User = Failure, user
-		if scan.Has(rest, "' not found: ") {
-			ev.Kind = UnknownUser
-		}
 	}
 }
 

@@ -128,3 +128,19 @@ func testIPTablesKernel(t *testing.T, iptables, ip6tables string) {
 
 func TestIPTablesLegacy(t *testing.T) { testIPTablesKernel(t, "iptables-legacy", "ip6tables-legacy") }
 func TestIPTablesNFT(t *testing.T)    { testIPTablesKernel(t, "iptables-nft", "ip6tables-nft") }
+
+func TestNFTables(t *testing.T) {
+	firewalltest.NeedPrograms(t, "nft", "iptables-nft") // to look, and to be beside
+	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
+		firewalltest.Namespace(t)
+		busy(t, "iptables-nft", "ip6tables-nft")
+		firewalltest.Output(t, "nft", "add table inet filter; add chain inet filter input { type filter hook input priority 0; }; add rule inet filter input tcp dport 22 accept")
+		w := must(firewall.NewNFTables(firewall.Options{MaxSet: 20}))(t)
+		t.Cleanup(func() { w.Close() })
+		return w
+	}, firewalltest.Caps{
+		Max: 20, Packets: true,
+		Others: func(t *testing.T) string { return firewalltest.Output(t, "nft", "-s", "list", "ruleset") },
+		Break:  func(t *testing.T) { firewalltest.Output(t, "nft", "flush", "ruleset") },
+	})
+}

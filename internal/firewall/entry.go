@@ -178,3 +178,12 @@ func parsePorts(s string) ([]Ports, error) {
 	}
 	return ps, validPorts(ps)
 }
+
+// prefixesOf makes each address a prefix of its own.
+func prefixesOf(as []netip.Addr) []netip.Prefix {
+	ps := make([]netip.Prefix, len(as))
+	for i, a := range as {
+		ps[i] = netip.PrefixFrom(a, a.BitLen())
+	}
+	return ps
+}

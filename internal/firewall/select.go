@@ -19,11 +19,12 @@ type selector struct {
 func newSelector() selector {
 	return selector{
 		makers: map[string]func(Options) (Backend, error){
+			"nftables":   func(o Options) (Backend, error) { return NewNFTables(o) },
 			"iptables":   func(o Options) (Backend, error) { return NewIPTables(o) },
 			"hosts.deny": func(o Options) (Backend, error) { return NewHostsDeny(o) },
 			"dry-run":    func(Options) (Backend, error) { return NewDryRun(), nil },
 		},
-		auto: []string{"iptables"},
+		auto: []string{"nftables", "iptables"},
 	}
 }
 

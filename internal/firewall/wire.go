@@ -149,11 +149,7 @@ func (e *encoder) policy(p Policy) {
 		until = time.Unix(0, 0)
 	}
 	e.time(until)
-	known := make([]netip.Prefix, len(p.Lockdown.Known))
-	for i, a := range p.Lockdown.Known {
-		known[i] = netip.PrefixFrom(a, a.BitLen())
-	}
-	e.prefixes(known)
+	e.prefixes(prefixesOf(p.Lockdown.Known))
 }
 
 // decoder takes bytes off the front. The first thing that is wrong sticks,

@@ -1,0 +1,269 @@
+package firewall
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Names within our table.
+const (
+	chainWalls  = "walls"
+	chainLock   = "lock"
+	chainBlocks = "blocks"
+	setAllow    = "allow" // and 4 or 6
+	setKnown    = "known" // likewise
+	setLocked   = "locked"
+)
+
+// baseChain is where packets come in.
+type baseChain struct {
+	name string
+	hook *nftables.ChainHook
+	prio nftables.ChainPriority
+}
+
+// Priorities just before those that others use (nft(8), standard priority
+// names): filter is 0, mangle -150, raw -300.
+func (w *NFTables) bases() []baseChain {
+	switch w.o.Hook {
+	case HookPrerouting:
+		return []baseChain{{"prerouting", nftables.ChainHookPrerouting, -155}}
+	case HookRaw:
+		return []baseChain{{"prerouting", nftables.ChainHookPrerouting, -310}}
+	}
+	bs := []baseChain{{"input", nftables.ChainHookInput, -10}}
+	if w.o.Forward || hasDocker() {
+		bs = append(bs, baseChain{"forward", nftables.ChainHookForward, -10})
+	}
+	return bs
+}
+
+func hasDocker() bool {
+	_, err := os.Stat("/sys/class/net/docker0")
+	return err == nil
+}
+
+func (w *NFTables) chain(name string) *nftables.Chain {
+	return &nftables.Chain{Name: name, Table: w.table}
+}
+
+func (w *NFTables) rule(chain string, es ...expr.Any) {
+	w.conn.AddRule(&nftables.Rule{Table: w.table, Chain: w.chain(chain), Exprs: es})
+}
+
+// layOut puts the whole table but the blocks into the batch.
+func (w *NFTables) layOut(kinds map[nftKind]bool, p Policy) error {
+	w.conn.AddTable(w.table)
+	for _, c := range []string{chainBlocks, chainLock, chainWalls} {
+		w.conn.AddChain(w.chain(c))
+		w.conn.FlushChain(w.chain(c))
+	}
+	if err := w.rebase(); err != nil {
+		return err
+	}
+	for k := range kinds {
+		if err := w.addSet(k); err != nil {
+			return w.fail("making set "+k.name(), err)
+		}
+	}
+	w.addBlockRules(kinds)
+	if err := w.lockRules(p); err != nil {
+		return w.fail("writing the lockdown", err)
+	}
+	return w.fail("writing the allowlist", w.wallRules(p))
+}
+
+// rebase makes our base chains anew, as a chain's hook and priority cannot be
+// changed, and drops those that are no longer wanted.
+func (w *NFTables) rebase() error {
+	chains, err := w.conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return w.fail("listing chains", err)
+	}
+	for _, c := range chains {
+		if c.Table.Name == w.o.Name && c.Hooknum != nil {
+			w.conn.FlushChain(c)
+			w.conn.DelChain(c)
+		}
+	}
+	accept := nftables.ChainPolicyAccept
+	for _, b := range w.bases() {
+		w.conn.AddChain(&nftables.Chain{
+			Name: b.name, Table: w.table, Type: nftables.ChainTypeFilter,
+			Hooknum: b.hook, Priority: nftables.ChainPriorityRef(b.prio), Policy: &accept,
+		})
+		w.rule(b.name, &expr.Verdict{Kind: expr.VerdictJump, Chain: chainWalls})
+	}
+	return nil
+}
+
+// wallRules are what passes, and then the ways to lock and blocks.
+func (w *NFTables) wallRules(p Policy) error {
+	if w.o.Hook != HookRaw { // connections are not known there yet
+		w.rule(chainWalls, append(isReply(), verdict(expr.VerdictReturn, "")...)...)
+	}
+	w.rule(chainWalls, append(isNeighbourDiscovery(), verdict(expr.VerdictReturn, "")...)...)
+	for _, v6 := range []bool{false, true} {
+		name, err := w.intervalSet(setAllow, v6, intervals(p.Allow, v6))
+		if err != nil {
+			return err
+		}
+		w.rule(chainWalls, append(append(source(v6), inSet(name)), verdict(expr.VerdictReturn, "")...)...)
+	}
+	w.rule(chainWalls, &expr.Verdict{Kind: expr.VerdictJump, Chain: chainLock})
+	w.rule(chainWalls, &expr.Verdict{Kind: expr.VerdictJump, Chain: chainBlocks})
+	return nil
+}
+
+// intervalSet makes or refills a set of ranges.
+func (w *NFTables) intervalSet(name string, v6 bool, es []nftables.SetElement) (string, error) {
+	s := &nftables.Set{Table: w.table, Name: name + "4", Interval: true, KeyType: nftables.TypeIPAddr}
+	if v6 {
+		s.Name, s.KeyType = name+"6", nftables.TypeIP6Addr
+	}
+	if err := w.conn.AddSet(s, nil); err != nil {
+		return "", err
+	}
+	w.conn.FlushSet(s)
+	return s.Name, w.elems(w.conn.SetAddElements, s, es)
+}
+
+// lockRules refuse new connections while the set "locked" holds their family;
+// its elements' timeouts end the lockdown, whoever lives.
+func (w *NFTables) lockRules(p Policy) error {
+	l := p.Lockdown
+	locked := &nftables.Set{Table: w.table, Name: setLocked, HasTimeout: true, KeyType: nftables.TypeNFProto}
+	if err := w.conn.AddSet(locked, nil); err != nil {
+		return err
+	}
+	w.conn.FlushSet(locked)
+	var known [2][]nftables.SetElement
+	ttl := time.Until(l.Until).Truncate(time.Millisecond)
+	if ttl <= 0 {
+		l.Known = nil
+	}
+	single := prefixesOf(l.Known)
+	for i, v6 := range []bool{false, true} {
+		known[i] = intervals(single, v6)
+		name, err := w.intervalSet(setKnown, v6, known[i])
+		if err != nil {
+			return err
+		}
+		if ttl > 0 {
+			w.rule(chainLock, append(append(source(v6), inSet(name)), verdict(expr.VerdictReturn, "")...)...)
+		}
+	}
+	if ttl <= 0 {
+		return nil
+	}
+	for _, ports := range toPorts(l.Ports) {
+		m := append(match{&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: reg}, inSet(setLocked)}, ports...)
+		if w.o.Hook != HookRaw {
+			m = append(m, stateIs(expr.CtStateBitNEW)...)
+		}
+		w.rule(chainLock, append(m, verdict(expr.VerdictDrop, "")...)...)
+	}
+	return w.conn.SetAddElements(locked, []nftables.SetElement{
+		{Key: []byte{unix.NFPROTO_IPV4}, Timeout: ttl}, {Key: []byte{unix.NFPROTO_IPV6}, Timeout: ttl},
+	})
+}
+
+// addSet puts one block set, and the meter it may need, into the batch.
+func (w *NFTables) addSet(k nftKind) error {
+	if k.action == Slow {
+		if err := w.conn.AddSet(k.meterSet(w.table), nil); err != nil {
+			return err
+		}
+	}
+	return w.conn.AddSet(k.set(w.table, w.o.MaxSet), nil)
+}
+
+// addBlockRules looks into every set: what drops before what rejects before
+// what slows, so that of two blocks of one address the harder one holds.
+func (w *NFTables) addBlockRules(kinds map[nftKind]bool) {
+	for _, k := range sortedKinds(kinds) {
+		for _, r := range blockRules(k, w.o.Slow) {
+			w.rule(chainBlocks, r...)
+		}
+	}
+}
+
+func sortedKinds(kinds map[nftKind]bool) []nftKind {
+	ks := make([]nftKind, 0, len(kinds))
+	for k := range kinds {
+		ks = append(ks, k)
+	}
+	slices.SortFunc(ks, func(a, b nftKind) int {
+		return cmp.Or(cmp.Compare(a.action, b.action), cmp.Compare(b.bits, a.bits), cmp.Compare(a.name(), b.name()))
+	})
+	return ks
+}
+
+// Check compares our chains' numbers of rules with what they should be.
+func (w *NFTables) Check(ctx context.Context) error {
+	if err := w.ready(ctx); err != nil {
+		return err
+	}
+	chains, err := w.conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return w.fail("listing chains", err)
+	}
+	there := map[string]bool{}
+	for _, c := range chains {
+		if c.Table.Name == w.o.Name {
+			there[c.Name] = true
+		}
+	}
+	want := map[string]int{chainWalls: 6, chainBlocks: 0}
+	if w.o.Hook == HookRaw {
+		want[chainWalls]--
+	}
+	for _, b := range w.bases() {
+		want[b.name] = 1
+	}
+	for k := range w.sets {
+		want[chainBlocks] += len(blockRules(k, w.o.Slow))
+	}
+	for name, n := range want {
+		if !there[name] {
+			return fmt.Errorf("nftables: chain %s of table %s: %w", name, w.o.Name, ErrBroken)
+		}
+		rules, err := w.conn.GetRules(w.table, w.chain(name))
+		if err != nil {
+			return w.fail("listing chain "+name, err)
+		}
+		if len(rules) < n {
+			return fmt.Errorf("nftables: chain %s of table %s has %d rules of %d: %w", name, w.o.Name, len(rules), n, ErrBroken)
+		}
+	}
+	return nil
+}
+
+// probe tries a table, a set with timeouts and a chain in one batch that
+// deletes them again; nobody ever sees them.
+func (w *NFTables) probe(ctx context.Context) error {
+	if err := w.ready(ctx); err != nil {
+		return err
+	}
+	defer w.Close()
+	t := &nftables.Table{Name: w.o.Name + "-probe", Family: nftables.TableFamilyINet}
+	k := nftKind{bits: 28}
+	w.conn.AddTable(t)
+	c := w.conn.AddChain(&nftables.Chain{Name: "probe", Table: t, Type: nftables.ChainTypeFilter, Hooknum: w.bases()[0].hook, Priority: nftables.ChainPriorityFilter})
+	if err := w.conn.AddSet(k.set(t, 10), nil); err != nil {
+		return w.fail("trying a set", err)
+	}
+	for _, r := range blockRules(k, 1) {
+		w.conn.AddRule(&nftables.Rule{Table: t, Chain: c, Exprs: r})
+	}
+	w.conn.DelTable(t)
+	return w.flush("trying a table")
+}

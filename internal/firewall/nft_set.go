@@ -1,0 +1,143 @@
+package firewall
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/google/nftables"
+)
+
+// nftKind is what all elements of one block set have in common. Its name says
+// it all, so that a set can be read back: "v4.28.drop.tcp22.any80_90". Keys
+// are addresses masked to bits: the lookup masks first, so that a plain hash
+// holds prefixes in constant time, and overlaps are of no matter.
+type nftKind struct {
+	v6     bool
+	bits   int
+	action Action
+	ports  string // in the name's form
+}
+
+func kindOfEntry(e Entry) nftKind {
+	k := nftKind{v6: e.Prefix.Addr().Is6(), bits: e.Prefix.Bits(), action: e.Action}
+	for _, p := range e.Ports {
+		proto := p.Proto
+		if proto == "" {
+			proto = "any"
+		}
+		k.ports += "." + proto + strconv.Itoa(int(p.From))
+		if p.To != p.From {
+			k.ports += "_" + strconv.Itoa(int(p.To))
+		}
+	}
+	return k
+}
+
+func (k nftKind) family() string {
+	if k.v6 {
+		return "v6"
+	}
+	return "v4"
+}
+
+func (k nftKind) name() string {
+	return fmt.Sprintf("%s.%d.%s%s", k.family(), k.bits, k.action, k.ports)
+}
+
+// meter names the set that counts new connections of what is slowed.
+func (k nftKind) meter() string { return "meter." + k.family() + "." + strconv.Itoa(k.bits) }
+
+func (k nftKind) portList() []Ports {
+	ps, _ := parseSetPorts(k.ports)
+	return ps
+}
+
+// parseKind reads a set's name; others are false.
+func parseKind(name string) (nftKind, bool) {
+	f := strings.SplitN(name, ".", 4)
+	if len(f) < 3 || f[0] != "v4" && f[0] != "v6" {
+		return nftKind{}, false
+	}
+	k := nftKind{v6: f[0] == "v6"}
+	bits, err := strconv.Atoi(f[1])
+	if err != nil || bits < 1 || bits > k.width() || strconv.Itoa(bits) != f[1] {
+		return nftKind{}, false
+	}
+	k.bits = bits
+	if k.action, err = ParseAction(f[2]); err != nil {
+		return nftKind{}, false
+	}
+	if len(f) == 4 {
+		k.ports = "." + f[3]
+		if _, ok := parseSetPorts(k.ports); !ok {
+			return nftKind{}, false
+		}
+	}
+	return k, true
+}
+
+func (k nftKind) width() int {
+	if k.v6 {
+		return 128
+	}
+	return 32
+}
+
+func parseSetPorts(s string) ([]Ports, bool) {
+	if s == "" {
+		return nil, true
+	}
+	var ps []Ports
+	for w := range strings.SplitSeq(s[1:], ".") {
+		if len(w) < 4 {
+			return nil, false
+		}
+		p := Ports{Proto: w[:3]}
+		if p.Proto == "any" {
+			p.Proto = ""
+		}
+		from, to, ranged := strings.Cut(w[3:], "_")
+		if !ranged {
+			to = from
+		}
+		a, err := strconv.ParseUint(from, 10, 16)
+		if err != nil {
+			return nil, false
+		}
+		b, err := strconv.ParseUint(to, 10, 16)
+		if err != nil {
+			return nil, false
+		}
+		p.From, p.To = uint16(a), uint16(b)
+		ps = append(ps, p)
+	}
+	return ps, validPorts(ps) == nil
+}
+
+// set describes the kernel's set.
+func (k nftKind) set(t *nftables.Table, size int) *nftables.Set {
+	s := &nftables.Set{Table: t, Name: k.name(), HasTimeout: true, KeyType: nftables.TypeIPAddr, Size: uint32(size)}
+	if k.v6 {
+		s.KeyType = nftables.TypeIP6Addr
+	}
+	return s
+}
+
+// meterSet describes the set of meter. It is written by packets.
+func (k nftKind) meterSet(t *nftables.Table) *nftables.Set {
+	s := k.set(t, 65535)
+	s.Name, s.Dynamic, s.Timeout = k.meter(), true, meterTimeout
+	return s
+}
+
+// prefix reads an element's key.
+func (k nftKind) prefix(key []byte) (netip.Prefix, bool) {
+	a, ok := netip.AddrFromSlice(key)
+	if !ok || a.BitLen() != k.width() {
+		return netip.Prefix{}, false
+	}
+	p := netip.PrefixFrom(a, k.bits)
+	return p, p == p.Masked() && !a.Is4In6()
+}

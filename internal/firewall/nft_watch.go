@@ -1,0 +1,160 @@
+package firewall
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Watch reads the kernel's notifications and tells what others do to our
+// table. One element deleted in one transaction is a deletion by hand; more
+// at once, a chain, a set, a rule or the table itself is breakage, and so are
+// notifications that the kernel had to drop.
+func (w *NFTables) Watch(ctx context.Context, emit func(Change)) error {
+	c, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{Groups: 1 << (unix.NFNLGRP_NFTABLES - 1)})
+	if err != nil {
+		return w.fail("opening netlink for notifications", err)
+	}
+	defer c.Close()
+	_ = c.SetReadBuffer(nftBuffer) // a smaller one only loses more, which is noticed
+	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	tx := nftTransaction{table: w.o.Name, ours: w.isOurs}
+	for {
+		msgs, err := c.Receive()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, unix.ENOBUFS):
+			emit(Change{Broken: true})
+			tx.reset()
+			continue
+		case err != nil:
+			return fmt.Errorf("nftables: reading notifications: %w", err)
+		}
+		for _, m := range msgs {
+			if ch, any := tx.add(m); any {
+				emit(ch)
+			}
+		}
+	}
+}
+
+func (w *NFTables) isOurs(port uint32) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.own[port]
+}
+
+// nftTransaction gathers the notifications of one transaction; the kernel
+// ends each by a message of the new generation's number.
+type nftTransaction struct {
+	table   string
+	ours    func(port uint32) bool
+	deleted []netip.Prefix
+	broken  bool
+}
+
+func (tx *nftTransaction) reset() { tx.deleted, tx.broken = nil, false }
+
+// add takes one message and returns the change when a transaction ends.
+func (tx *nftTransaction) add(m netlink.Message) (Change, bool) {
+	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES || tx.ours(m.Header.PID) {
+		return Change{}, false
+	}
+	switch m.Header.Type & 0xff {
+	case unix.NFT_MSG_NEWGEN:
+		ch := Change{Deleted: tx.deleted, Broken: tx.broken || len(tx.deleted) > 1}
+		if ch.Broken {
+			ch.Deleted = nil
+		}
+		tx.reset()
+		return ch, ch.Broken || len(ch.Deleted) > 0
+	case unix.NFT_MSG_DELTABLE, unix.NFT_MSG_DELCHAIN, unix.NFT_MSG_DELRULE, unix.NFT_MSG_DELSET:
+		name, _, _ := tableAndSet(m.Data)
+		tx.broken = tx.broken || name == tx.table
+	case unix.NFT_MSG_DELSETELEM:
+		tx.element(m.Data)
+	}
+	return Change{}, false
+}
+
+// element takes a deleted element.
+func (tx *nftTransaction) element(data []byte) {
+	table, set, elems := tableAndSet(data)
+	if table != tx.table {
+		return
+	}
+	k, ok := parseKind(set)
+	if !ok {
+		// Packets write meters, and their elements come and go.
+		tx.broken = tx.broken || len(set) < 6 || set[:6] != "meter."
+		return
+	}
+	for _, key := range elementKeys(elems) {
+		if p, ok := k.prefix(key); ok && len(tx.deleted) < 2 { // two are as many as any
+			tx.deleted = append(tx.deleted, p)
+		}
+	}
+}
+
+// attributes walks netlink attributes, stopping at what is malformed.
+func attributes(b []byte, do func(typ uint16, data []byte)) {
+	for len(b) >= unix.SizeofNlAttr {
+		n := int(binary.NativeEndian.Uint16(b))
+		if n < unix.SizeofNlAttr || n > len(b) {
+			return
+		}
+		do(binary.NativeEndian.Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), b[unix.SizeofNlAttr:n])
+		b = b[min((n+3)&^3, len(b)):]
+	}
+}
+
+// tableAndSet reads what a message is about. In all nft messages the first
+// attribute names the table; in those of elements the second names the set and
+// the third lists them (linux/netfilter/nf_tables.h). The family must be ours.
+func tableAndSet(data []byte) (table, set string, elems []byte) {
+	const nfgenmsg = 4 // family, version, resource id
+	if len(data) < nfgenmsg || data[0] != unix.NFPROTO_INET {
+		return "", "", nil
+	}
+	attributes(data[nfgenmsg:], func(typ uint16, b []byte) {
+		switch typ {
+		case unix.NFTA_SET_ELEM_LIST_TABLE:
+			table = cString(b)
+		case unix.NFTA_SET_ELEM_LIST_SET:
+			set = cString(b)
+		case unix.NFTA_SET_ELEM_LIST_ELEMENTS:
+			elems = b
+		}
+	})
+	return table, set, elems
+}
+
+func cString(b []byte) string {
+	for i, c := range b {
+		if c == 0 {
+			return string(b[:i])
+		}
+	}
+	return string(b)
+}
+
+// elementKeys reads the keys of a list of elements.
+func elementKeys(elems []byte) [][]byte {
+	var keys [][]byte
+	attributes(elems, func(_ uint16, elem []byte) {
+		attributes(elem, func(typ uint16, b []byte) {
+			if typ == unix.NFTA_SET_ELEM_KEY {
+				attributes(b, func(_ uint16, key []byte) { keys = append(keys, key) })
+			}
+		})
+	})
+	return keys
+}

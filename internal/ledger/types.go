@@ -152,4 +152,5 @@ type Stats struct {
 	Evicted                 uint64 // blocks lifted because of MaxBlocks
 	KnownEvicted            uint64 // logins forgotten because of MaxKnown
 	StrikesEvicted          uint64
+	Journal                 int64 // bytes written since the last snapshot
 }

@@ -1,0 +1,228 @@
+package ledger
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Entry is one line of the audit trail, a JSON object in audit.jsonl.
+type Entry struct {
+	Time   time.Time    `json:"time"` // wall clock, when it was written
+	Seq    uint64       `json:"seq"`  // of the order or breach; several lines may share it
+	Event  string       `json:"event"`
+	Prefix netip.Prefix `json:"prefix,omitzero"`
+	By     string       `json:"by,omitempty"` // who; "" for a rule
+	Reason string       `json:"reason,omitempty"`
+	Rule   string       `json:"rule,omitempty"`
+	Key    string       `json:"key,omitempty"`
+	Count  int          `json:"count,omitempty"`
+	Until  time.Time    `json:"until,omitzero"`
+	Block  *Block       `json:"block,omitempty"` // of a block
+	Flag   string       `json:"flag,omitempty"`
+}
+
+// What an Entry can tell of.
+const (
+	EventBlock    = "block"
+	EventUnblock  = "unblock"
+	EventTell     = "tell" // a breach that blocks nothing: observed, or only notified of
+	EventAllow    = "allow"
+	EventDisallow = "disallow"
+	EventFlag     = "flag"
+	EventClear    = "clear"
+	EventLockdown = "lockdown"
+	EventUnlock   = "unlock"
+)
+
+// lines are what the audit trail says of e.
+func (e *entry) lines() []Entry {
+	base := Entry{Time: e.Time, Seq: e.Seq, By: e.By, Reason: e.Reason, Prefix: e.Prefix}
+	if e.ID != nil {
+		base.Rule, base.Key, base.Count = e.ID.Rule, clean(e.ID.Key, 200), e.Count
+	}
+	var out []Entry
+	add := func(event string, change func(*Entry)) {
+		n := base
+		n.Event = event
+		change(&n)
+		out = append(out, n)
+	}
+	for _, b := range e.Blocks {
+		if b.Rule == ruleDeny {
+			continue // no order: it stands in the rules
+		}
+		add(EventBlock, func(n *Entry) {
+			n.Prefix, n.Until, n.Block, n.Reason, n.Rule = b.Prefix, b.Until, b, b.Reason, b.Rule
+			if b.Forever {
+				n.Until = time.Time{}
+			}
+		})
+	}
+	for _, s := range e.Flags {
+		add(EventFlag, func(n *Entry) { n.Flag, n.Until, n.Reason = s.Name, s.Until, s.Reason })
+	}
+	if e.Lockdown != nil {
+		add(EventLockdown, func(n *Entry) { n.Until = e.Lockdown.Until })
+	}
+	switch e.Op {
+	case opAllow:
+		add(EventAllow, func(n *Entry) { n.Until = e.Allow.Until })
+	case opDisallow, opUnlock:
+		add(e.Op, func(*Entry) {})
+	case opClear:
+		add(EventClear, func(n *Entry) { n.Flag = e.Name })
+	case opBreach:
+		if len(out) == 0 {
+			add(EventTell, func(*Entry) {})
+		}
+	}
+	if e.Op == opBlock {
+		return out // what left the deny list
+	}
+	for _, p := range e.Lifted {
+		add(EventUnblock, func(n *Entry) { n.Prefix = p })
+	}
+	return out
+}
+
+// audit writes the trail: JSON lines in a file that is put aside when it is
+// full, so many of them being kept.
+type audit struct {
+	file  appender
+	max   int64
+	files int
+}
+
+const auditName = "audit.jsonl"
+
+func newAudit(dir string, o Options) audit {
+	return audit{appender{path: filepath.Join(dir, auditName), mode: 0o640}, o.MaxAudit, o.AuditFiles}
+}
+
+func (a *audit) write(e *entry) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	for _, line := range e.lines() {
+		if err := enc.Encode(line); err != nil {
+			return err
+		}
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := a.file.open(); err != nil {
+		return err
+	}
+	if a.file.bytes > 0 && a.file.bytes+int64(b.Len()) > a.max {
+		if err := a.rotate(); err != nil {
+			return err
+		}
+	}
+	return a.file.add(b.Bytes(), false)
+}
+
+func (a *audit) rotate() error {
+	a.file.close()
+	name := func(i int) string {
+		if i == 0 {
+			return a.file.path
+		}
+		return fmt.Sprintf("%s.%d", a.file.path, i)
+	}
+	if a.files == 1 {
+		return os.Remove(a.file.path)
+	}
+	for i := a.files - 1; i > 0; i-- {
+		if err := os.Rename(name(i-1), name(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// last is the number of the newest entry in the trail, 0 when it has none.
+func (a *audit) last() uint64 {
+	for _, path := range []string{a.file.path, a.file.path + ".1"} {
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		seq := lastSeq(f)
+		f.Close()
+		if seq > 0 {
+			return seq
+		}
+	}
+	return 0
+}
+
+func lastSeq(f *os.File) uint64 {
+	const tail = 256 << 10 // a line is shorter
+	if info, err := f.Stat(); err == nil && info.Size() > tail {
+		f.Seek(-tail, io.SeekEnd)
+	}
+	data, _ := io.ReadAll(io.LimitReader(f, tail))
+	lines := bytes.Split(data, []byte("\n"))
+	for _, line := range slices.Backward(lines) {
+		var e Entry
+		if json.Unmarshal(line, &e) == nil && e.Seq > 0 {
+			return e.Seq
+		}
+	}
+	return 0
+}
+
+// Query chooses entries of the audit trail.
+type Query struct {
+	Addr netip.Addr // only of prefixes around it; zero: of all
+	Max  int        // at most so many, the newest; 0: 100
+}
+
+// History reads the audit trail of a state directory, the newest entry first.
+// It needs no Ledger and may run beside one.
+func History(dir string, q Query) ([]Entry, error) {
+	q.Max = cmp.Or(q.Max, 100)
+	var out []Entry
+	for i := 0; len(out) < q.Max; i++ {
+		path := filepath.Join(dir, auditName)
+		if i > 0 {
+			path = fmt.Sprintf("%s.%d", path, i)
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) && i > 0 {
+			break
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return out, err
+		}
+		out = append(out, q.pick(data, q.Max-len(out))...)
+	}
+	return out, nil
+}
+
+// pick gives the entries of a file that are asked for, the newest first.
+func (q Query) pick(data []byte, most int) []Entry {
+	var out []Entry
+	for len(data) > 0 && len(out) < most {
+		data = bytes.TrimSuffix(data, []byte("\n"))
+		i := bytes.LastIndexByte(data, '\n') + 1
+		var e Entry
+		err := json.Unmarshal(data[i:], &e)
+		data = data[:i]
+		if err == nil && (!q.Addr.IsValid() || e.Prefix.Contains(q.Addr)) {
+			out = append(out, e)
+		}
+	}
+	return out
+}

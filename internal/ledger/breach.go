@@ -1,0 +1,257 @@
+package ledger
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"stoplog/internal/detect"
+)
+
+// pardonLasts is how long a prefix unblocked by hand is not widened over.
+const pardonLasts = day
+
+// episode is one bucket that runs over, again and again while it is poured.
+type episode struct {
+	rule  string
+	level int
+	key   string
+}
+
+// answer is when an episode was answered last, and until when that stands.
+type answer struct{ at, until int64 }
+
+// maxAnswered bounds the episodes remembered.
+const maxAnswered = 50_000
+
+// Breach answers a breach: it blocks, raises flags and locks down as the
+// breach's answers say, and returns what is left to do. A breach that is known
+// from before a restart, or that changes nothing because its answer still
+// stands, gives an empty Outcome.
+func (l *Ledger) Breach(b *detect.Breach, now time.Time) Outcome {
+	l.out = nil
+	id := idOf(b)
+	if e := l.found(id); e != nil {
+		l.enter(e)
+		return Outcome{}
+	}
+	d := decision{l: l, b: b, now: now.UnixNano(), e: &entry{Op: opBreach, Time: now.UTC(), ID: &id, Count: b.Count}}
+	for _, a := range b.Answers {
+		d.decide(a)
+	}
+	if len(b.Answers) == 0 && !b.Observe {
+		d.decide(detect.Answer{})
+	}
+	return d.done()
+}
+
+// decision is what a breach comes to.
+type decision struct {
+	l    *Ledger
+	b    *detect.Breach
+	now  int64
+	e    *entry
+	out  Outcome
+	left []detect.Answer
+}
+
+func (d *decision) decide(a detect.Answer) {
+	switch {
+	case a.Kind == detect.Observe:
+	case a.Kind == detect.Notify:
+		d.left = append(d.left, a)
+	case d.b.Observe:
+	case a.Kind == detect.Exec:
+		d.left = append(d.left, a)
+	case a.Kind == detect.Block:
+		d.block(d.b.Prefix, a)
+	case a.Kind == detect.BlockContributors:
+		for _, p := range d.b.Contributors {
+			d.block(p, a)
+		}
+	case a.Kind == detect.RaiseFlag:
+		d.flag(a)
+	case a.Kind == detect.Lockdown:
+		d.lockdown(a)
+	}
+}
+
+// block decides on one prefix, and on the network around it.
+func (d *decision) block(p netip.Prefix, a detect.Answer) {
+	if why := d.l.refuse(p, d.now); why != "" {
+		d.l.stats.Refused++
+		d.out.Refused = append(d.out.Refused, fmt.Sprintf("%s: not blocking %v: %s", d.b.Rule, p, why))
+		return
+	}
+	p = p.Masked()
+	k, at := keyOf(p), d.b.At
+	r := d.l.blocks[k]
+	n := d.l.strikes.of(k, at, d.l.o.Escalation.Decay) + 1
+	again := r != nil && r.since <= at && at < r.until
+	if again {
+		n = max(r.Strikes, 1)
+	}
+	until := at + int64(d.ttl(n))
+	if again && (r.Forever || until <= r.until) {
+		return
+	}
+	blk := d.describe(p, a, until)
+	blk.Strikes = n
+	if d.l.pardoned(p.Addr(), at) {
+		blk.Strikes, blk.Until = 0, blk.Since
+	}
+	d.set(k, blk)
+	if blk.Strikes > 0 {
+		d.widen(k, &blk)
+	}
+}
+
+// set enters a block, and notes it for the journal.
+func (d *decision) set(k pkey, blk Block) {
+	before, stood := d.l.standing(k, d.now)
+	d.e.Blocks = append(d.e.Blocks, &blk)
+	d.l.enterBlock(blk)
+	d.l.change(k, before, stood, d.now)
+}
+
+// ttl is how long the n-th offence is blocked.
+func (d *decision) ttl(n int) time.Duration {
+	esc := d.l.o.Escalation
+	base, multiply, most := esc.TTL, esc.Multiply, esc.Max
+	if d.b.TTL > 0 {
+		base = d.b.TTL
+	}
+	if d.b.Multiply > 0 {
+		multiply = d.b.Multiply
+	}
+	if d.b.Max > 0 {
+		most = d.b.Max
+	}
+	return ttl(base, multiply, most, n)
+}
+
+func (d *decision) describe(p netip.Prefix, a detect.Answer, until int64) Block {
+	b := d.b
+	return Block{
+		Prefix: p, Rule: b.Rule, Since: time.Unix(0, b.At).UTC(), Until: time.Unix(0, until).UTC(),
+		Count: b.Count, Reason: fmt.Sprintf("%d events of %s", b.Count, clean(b.Key, 200)),
+		Action: a.Action, Ports: a.Ports, Cut: a.Cut,
+		Evidence: cleanAll(b.Evidence), Partial: b.Partial, Source: b.Source, Line: b.Line,
+		Key: clean(b.Key, 200), Service: b.Service, User: clean(b.User, 200), Level: b.Level,
+	}
+}
+
+// flag raises a flag. While the attack goes on it is prolonged in steps, so
+// that not every event of a flood is written down.
+func (d *decision) flag(a detect.Answer) {
+	if !flagName(a.Flag) || len(d.l.flags.by) >= maxFlags && d.l.flags.by[a.Flag] == nil {
+		d.l.stats.Refused++
+		d.out.Refused = append(d.out.Refused, fmt.Sprintf("%s: not raising the flag %q", d.b.Rule, a.Flag))
+		return
+	}
+	until := d.b.At + int64(a.For)
+	if d.l.flags.up(a.Flag, d.b.At) && d.l.flags.up(a.Flag, until-int64(a.For)/16) {
+		return
+	}
+	s := FlagState{Name: a.Flag, Since: time.Unix(0, d.b.At).UTC(), Until: time.Unix(0, until).UTC(), Rule: d.b.Rule,
+		Reason: fmt.Sprintf("%d events of %s", d.b.Count, clean(d.b.Key, 200))}
+	d.e.Flags = append(d.e.Flags, s)
+	d.l.flags.raise(s)
+	d.l.store.health("flags", d.l.flags.write(s.Name, d.now))
+}
+
+func (d *decision) lockdown(a detect.Answer) {
+	s := LockdownState{Ports: a.Ports, Since: time.Unix(0, d.b.At).UTC(), Until: time.Unix(0, d.b.At+int64(a.For)).UTC(), Rule: d.b.Rule}
+	if s.Until.Sub(d.l.lockdown.Until) < a.For/16 {
+		return
+	}
+	d.e.Lockdown = &s
+	d.l.lockdown = s
+	d.out.Policy = d.out.Policy || s.Until.UnixNano() > d.now
+}
+
+// done writes down what was decided. Of a bucket that runs over again and
+// again the first breach is told, and then what it adds.
+func (d *decision) done() Outcome {
+	b, e := d.b, d.e
+	ep, stands := episode{b.Rule, b.Level, b.Key}, d.b.At
+	for _, blk := range e.Blocks {
+		stands = max(stands, blk.Until.UnixNano())
+	}
+	for _, s := range e.Flags {
+		stands = max(stands, s.Until.UnixNano())
+	}
+	if e.Lockdown != nil {
+		stands = max(stands, e.Lockdown.Until.UnixNano())
+	}
+	effects := len(e.Blocks)+len(e.Flags) > 0 || e.Lockdown != nil
+	if !effects && b.Count > 1 {
+		stands = b.At + int64(d.ttl(1)) // only told: as long as it would have been blocked
+	}
+	last, known := d.l.answered[ep]
+	again := known && last.at-remember <= b.At && b.At < last.until
+	if again && !effects {
+		return Outcome{Refused: d.out.Refused}
+	}
+	e.Tells = stands
+	d.l.told(ep, answer{b.At, stands})
+	d.l.append(e, false)
+	d.out.Changes = d.l.out
+	if !again {
+		d.out.Answers, d.out.Fresh = d.left, true
+	}
+	return d.out
+}
+
+// told notes that an episode is answered.
+func (l *Ledger) told(ep episode, a answer) {
+	if a.until <= a.at {
+		return
+	}
+	if old, known := l.answered[ep]; known {
+		a.until = max(a.until, old.until)
+	} else if len(l.answered) >= maxAnswered {
+		clear(l.answered) // the worst of it: some are told twice
+	}
+	l.answered[ep] = a
+}
+
+// refuse tells why p is never blocked; "" when it may be.
+func (l *Ledger) refuse(p netip.Prefix, now int64) string {
+	switch {
+	case !p.IsValid():
+		return "no address"
+	case p.Addr().Is4In6():
+		return "an IPv4 address written as IPv6"
+	case l.o.tooWide(p):
+		return "wider than the floor"
+	case l.allow.whole(p, now):
+		return "it is allowed"
+	}
+	return ""
+}
+
+// enterBlock adopts a rule's block and its strike.
+func (l *Ledger) enterBlock(b Block) {
+	l.adopt(b)
+	if b.Strikes > 0 {
+		l.strikes.set(keyOf(b.Prefix), b.Strikes, b.Until.UnixNano())
+	}
+}
+
+// enter carries out what a breach came to before the restart, silently: the
+// walls, the trail and people know.
+func (l *Ledger) enter(e *entry) {
+	for _, b := range e.Blocks {
+		l.enterBlock(*b)
+	}
+	for _, s := range e.Flags {
+		l.flags.raise(s)
+	}
+	if e.Lockdown != nil && e.Lockdown.Until.After(l.lockdown.Until) {
+		l.lockdown = *e.Lockdown
+	}
+	if e.ID != nil {
+		l.told(episode{e.ID.Rule, e.ID.Level, e.ID.Key}, answer{e.ID.At, e.Tells})
+	}
+}

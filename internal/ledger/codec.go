@@ -1,0 +1,271 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"stoplog/internal/detect"
+)
+
+// writer appends values to b.
+type writer struct{ b []byte }
+
+func (w *writer) int(v int64) { w.b = binary.AppendVarint(w.b, v) }
+func (w *writer) text(s string) {
+	w.int(int64(len(s)))
+	w.b = append(w.b, s...)
+}
+func (w *writer) bool(v bool) {
+	if v {
+		w.int(1)
+	} else {
+		w.int(0)
+	}
+}
+func (w *writer) time(t time.Time) { w.int(t.UnixNano()) }
+func (w *writer) key(k pkey) {
+	w.int(int64(k.n))
+	w.int(int64(k.hi))
+	w.int(int64(k.lo))
+}
+
+// reader takes values off the front of b. After the first that is not there it
+// is bad and gives zeros.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) int() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 || r.bad {
+		r.bad = true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) bytes(n int64) []byte {
+	if n < 0 || n > int64(len(r.b)) || r.bad {
+		r.bad = true
+		return nil
+	}
+	p := r.b[:n:n]
+	r.b = r.b[n:]
+	return p
+}
+
+func (r *reader) text() string    { return string(r.bytes(r.int())) }
+func (r *reader) bool() bool      { return r.int() != 0 }
+func (r *reader) time() time.Time { return time.Unix(0, r.int()).UTC() }
+
+// count reads how many things follow, of at least a byte each.
+func (r *reader) count() int {
+	n := r.int()
+	if n < 0 || n > int64(len(r.b)) {
+		r.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) key() pkey {
+	k := pkey{n: uint64(r.int()), hi: uint64(r.int()), lo: uint64(r.int())}
+	v4 := k.n >= isV4 && k.n <= isV4+32 && k.hi == 0 && k.lo < 1<<32
+	if !v4 && k.n > 128 || k != keyOf(k.prefix()) {
+		r.bad = true
+		return pkey{n: isV4 + 32}
+	}
+	return k
+}
+
+func (w *writer) block(b *Block) {
+	w.key(keyOf(b.Prefix))
+	for _, s := range [...]string{b.Rule, b.Reason, b.By, b.Action, b.Source, b.Key, b.Service, b.User} {
+		w.text(s)
+	}
+	w.time(b.Since)
+	w.time(b.Until)
+	for _, n := range [...]int64{int64(b.Count), int64(b.Strikes), b.Line, int64(b.Level)} {
+		w.int(n)
+	}
+	w.bool(b.Forever)
+	w.bool(b.Cut)
+	w.bool(b.Partial)
+	w.int(int64(len(b.Ports)))
+	for _, p := range b.Ports {
+		w.text(p.Proto)
+		w.int(int64(p.From))
+		w.int(int64(p.To))
+	}
+	w.int(int64(len(b.Evidence)))
+	for _, s := range b.Evidence {
+		w.text(s)
+	}
+}
+
+func (r *reader) block() Block {
+	b := Block{Prefix: r.key().prefix()}
+	for _, s := range [...]*string{&b.Rule, &b.Reason, &b.By, &b.Action, &b.Source, &b.Key, &b.Service, &b.User} {
+		*s = r.text()
+	}
+	b.Since, b.Until = r.time(), r.time()
+	b.Count, b.Strikes, b.Line, b.Level = int(r.int()), int(r.int()), r.int(), int(r.int())
+	b.Forever, b.Cut, b.Partial = r.bool(), r.bool(), r.bool()
+	for range r.count() {
+		b.Ports = append(b.Ports, detect.Ports{Proto: r.text(), From: uint16(r.int()), To: uint16(r.int())})
+	}
+	for range r.count() {
+		b.Evidence = append(b.Evidence, r.text())
+	}
+	return b
+}
+
+const stateVersion = 1
+
+// small is the part of the state that is little and saved as JSON.
+type small struct {
+	Allowances []Allowance            `json:"allowances,omitempty"`
+	Flags      map[string][]FlagState `json:"flags,omitempty"`
+	Lockdown   LockdownState          `json:"lockdown"`
+	Pending    []*entry               `json:"pending,omitempty"`
+	Evicted    uint64                 `json:"evicted,omitempty"`
+}
+
+// encode appends the ledger's own state.
+func (l *Ledger) encode(b []byte) ([]byte, error) {
+	w := &writer{b: append(b, stateVersion)}
+	l.encodeBlocks(w)
+	l.encodeKnown(w)
+	w.int(int64(len(l.strikes.by)))
+	for k, s := range l.strikes.by {
+		w.key(k)
+		w.int(int64(s.n))
+		w.int(s.last)
+	}
+	w.int(int64(len(l.forgiven)))
+	for k, until := range l.forgiven {
+		w.key(k)
+		w.int(until)
+	}
+	w.int(int64(len(l.answered)))
+	for e, a := range l.answered {
+		w.text(e.rule)
+		w.int(int64(e.level))
+		w.text(e.key)
+		w.int(a.at)
+		w.int(a.until)
+	}
+	s := small{Allowances: l.allow.list(0, true), Flags: l.flags.by, Lockdown: l.lockdown, Evicted: l.stats.Evicted}
+	l.eachPending(func(e *entry) { s.Pending = append(s.Pending, e) })
+	text, err := json.Marshal(s)
+	w.text(string(text))
+	return w.b, err
+}
+
+func (l *Ledger) encodeBlocks(w *writer) {
+	w.int(int64(len(l.blocks)))
+	for _, r := range l.blocks {
+		w.block(&r.Block)
+		w.bool(r.ended)
+		w.int(int64(len(r.spans)))
+		for _, s := range r.spans {
+			w.int(s.since)
+			w.int(s.until)
+			w.text(s.service)
+		}
+	}
+}
+
+func (l *Ledger) encodeKnown(w *writer) {
+	w.int(int64(len(l.known.by)))
+	for a, ls := range l.known.by {
+		w.b = append(w.b, a[:]...)
+		w.int(int64(len(ls)))
+		for _, g := range ls {
+			w.text(g.service)
+			w.b = append(w.b, g.user[:]...)
+			w.int(g.since)
+			w.int(g.last)
+		}
+	}
+}
+
+var errState = errors.New("the ledger's part is damaged or of another version")
+
+// decode fills an empty ledger with what encode wrote.
+func (l *Ledger) decode(b []byte, now int64) error {
+	if len(b) == 0 || b[0] != stateVersion {
+		return errState
+	}
+	r := &reader{b: b[1:]}
+	l.decodeBlocks(r)
+	l.decodeKnown(r)
+	for range r.count() {
+		l.strikes.by[r.key()] = strike{int(r.int()), r.int()}
+	}
+	for range r.count() {
+		k := r.key()
+		l.pardon(k, r.int())
+	}
+	for range r.count() {
+		ep := episode{rule: r.text(), level: int(r.int()), key: r.text()}
+		l.answered[ep] = answer{r.int(), r.int()}
+	}
+	var s small
+	if text := r.text(); r.bad || json.Unmarshal([]byte(text), &s) != nil {
+		return errState
+	}
+	for _, a := range s.Allowances {
+		if a.Prefix.IsValid() {
+			l.allow.grant(a)
+		}
+	}
+	if s.Flags != nil {
+		l.flags.by = s.Flags
+	}
+	l.lockdown, l.stats.Evicted = s.Lockdown, s.Evicted
+	for _, e := range s.Pending {
+		l.wait(e, now)
+	}
+	return nil
+}
+
+func (l *Ledger) decodeBlocks(r *reader) {
+	n := r.count()
+	l.ends = make(ends, 0, n)
+	for range n {
+		b := r.block()
+		rec := &record{Block: b, since: b.Since.UnixNano(), until: b.Until.UnixNano(), ended: r.bool()}
+		for range r.count() {
+			rec.spans = append(rec.spans, span{r.int(), r.int(), r.text()})
+		}
+		k := keyOf(b.Prefix)
+		if r.bad || l.blocks[k] != nil {
+			r.bad = true
+			return
+		}
+		l.blocks[k] = rec
+		l.lengths.add(k)
+		l.join(k)
+		l.keepEvidence(k, rec)
+		l.wake(k, rec)
+	}
+}
+
+func (l *Ledger) decodeKnown(r *reader) {
+	for range r.count() {
+		var a [16]byte
+		copy(a[:], r.bytes(16))
+		for range r.count() {
+			g := login{service: r.text()}
+			copy(g.user[:], r.bytes(16))
+			g.since, g.last = r.int(), r.int()
+			l.known.by[a] = append(l.known.by[a], g)
+			l.known.n++
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package ledger
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// redo brings an entry of the journal back after a restart. What a rule did
+// waits until the log tells of it again; what was ordered by hand stands.
+func (l *Ledger) redo(e *entry, rec *Recovered, now int64) {
+	if e.Op == opBreach {
+		l.wait(e, now)
+		return
+	}
+	if !e.complete() {
+		return
+	}
+	l.carryOut(e, now)
+	rec.Forget = append(rec.Forget, e.forget()...)
+}
+
+// complete reports whether an entry has what its op needs.
+func (e *entry) complete() bool {
+	switch e.Op {
+	case opAllow:
+		return e.Allow != nil && e.Allow.Prefix.IsValid()
+	case opFlag:
+		return len(e.Flags) == 1
+	case opDisallow:
+		return e.Prefix.IsValid()
+	}
+	return true
+}
+
+// wait keeps a breach until it is found again. Its effects stand for the walls
+// and for people, but not for detection: the lines that led to it are read
+// again and must fill the buckets as they did.
+func (l *Ledger) wait(e *entry, now int64) {
+	if e.ID == nil {
+		return
+	}
+	l.pending[*e.ID] = append(l.pending[*e.ID], e)
+	for _, b := range e.Blocks {
+		k := keyOf(b.Prefix)
+		l.pendingOf[k] = append(l.pendingOf[k], b)
+		if until := b.Until.UnixNano(); until > now && (l.waiting[k] == nil || b.Until.After(l.waiting[k].Until)) {
+			l.waiting[k] = b
+			heap.Push(&l.ends, end{until, k})
+		}
+	}
+	for _, s := range e.Flags {
+		if s.Until.After(l.flags.waiting[s.Name].Until) {
+			l.flags.waiting[s.Name] = s
+		}
+	}
+	if e.Lockdown != nil && e.Lockdown.Until.After(l.locking.Until) {
+		l.locking = *e.Lockdown
+	}
+}
+
+// found takes the breach of that name out of those that wait; nil when it is
+// new.
+func (l *Ledger) found(id breachID) *entry {
+	es := l.pending[id]
+	if len(es) == 0 {
+		return nil
+	}
+	if l.pending[id] = es[1:]; len(es) == 1 {
+		delete(l.pending, id)
+	}
+	return es[0]
+}
+
+// eachPending calls f with every breach that waits, in the order they came.
+func (l *Ledger) eachPending(f func(*entry)) {
+	var all []*entry
+	for _, es := range l.pending {
+		all = append(all, es...)
+	}
+	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, e := range all {
+		f(e)
+	}
+}
+
+// RecoveryDone ends recovering: call it when the logs have been read up to
+// where they end now. Breaches that the log did not tell of again (lines that
+// are gone, or forgiven) stand from now on like any other.
+func (l *Ledger) RecoveryDone(now time.Time) []Change {
+	l.out = nil
+	n := now.UnixNano()
+	before := map[pkey]Block{}
+	for k := range l.waiting {
+		if b, stands := l.standing(k, n); stands {
+			before[k] = b
+		}
+	}
+	l.eachPending(l.enter)
+	clear(l.pending)
+	clear(l.pendingOf)
+	clear(l.waiting)
+	clear(l.flags.waiting)
+	l.locking = LockdownState{}
+	l.recovering = false
+	for k, b := range before {
+		l.change(k, b, true, n)
+	}
+	for k, r := range l.blocks {
+		if r.ended && r.until+remember <= n {
+			l.forget(k)
+		}
+	}
+	return l.out
+}

@@ -43,7 +43,7 @@ func blocks(r *Rule) bool {
 func matchesAll(m *Match) bool {
 	const failure, success, other = 1 << 1, 1 << 2, 1 << 0
 	ordinary := m.Outcomes == 0 || m.Outcomes&other != 0 && m.Kinds == 0
-	return ordinary && m.Services == nil && len(m.Conds) == 0 && m.Known == nil && m.Kinds&^1 == 0
+	return ordinary && (m.Services == nil || m.Except) && len(m.Conds) == 0 && m.Known == nil && m.Kinds&^1 == 0
 }
 
 var notWeb = []string{"sshd", "dropbear", "sudo", "su", "dovecot", "postfix", "exim", "vsftpd", "proftpd", "mysqld", "postgres", "named"}
@@ -52,7 +52,7 @@ func neverMatches(r *Rule) []string {
 	var out []string
 	m := &r.Match
 	for _, f := range eventFields() {
-		if f.web && m.has(f.name) && len(m.Services) > 0 && allIn(m.Services, notWeb) {
+		if f.web && m.has(f.name) && len(m.Services) > 0 && !m.Except && allIn(m.Services, notWeb) {
 			out = append(out, m.Services[0]+" has no "+f.name)
 		}
 	}

@@ -15,6 +15,7 @@ type Match struct {
 	// Services, Outcomes and Kinds are the conditions that an index can use;
 	// nil and 0 take any. Bit n of a mask is the outcome or kind n.
 	Services []string
+	Except   bool // all services but those
 	Outcomes uint8
 	Kinds    uint8
 	// Known, when set, asks that somebody has (or has not) logged in lately
@@ -79,10 +80,10 @@ func (m *Match) Takes(service string, o parse.Outcome, k parse.Kind) bool {
 func (m *Match) Serves(service string) bool {
 	for _, s := range m.Services {
 		if s == service {
-			return true
+			return !m.Except
 		}
 	}
-	return m.Services == nil
+	return m.Services == nil || m.Except
 }
 
 // Event reports whether the rest of the conditions hold; Takes and Known are

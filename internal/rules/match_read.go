@@ -24,7 +24,7 @@ func matchValue() value[Match] {
 
 func matchFields() []field[Match] {
 	fs := []field[Match]{
-		key("service", "who wrote the line: sshd, postfix, nginx…", list(text("a service's name")), func(m *Match) *[]string { return &m.Services }),
+		serviceField(),
 		key("outcome", "what became of the attempt", mask("an outcome", outcomeWords), func(m *Match) *uint8 { return &m.Outcomes }),
 		key("kind", "a refinement of the outcome", mask("a kind", kindWords), func(m *Match) *uint8 { return &m.Kinds }),
 		knownField(),
@@ -35,6 +35,22 @@ func matchFields() []field[Match] {
 	return append(fs,
 		condsField("fields", "captured fields, by name", readCaptured),
 		condsField("params", "query parameters, by name", readParam))
+}
+
+// serviceField reads one service, several, or {not: …}.
+func serviceField() field[Match] {
+	some := list(text("a service's name"))
+	not := []field[Match]{must(key("not", "all but these", some, func(m *Match) *[]string { return &m.Services }))}
+	s := &shape{what: some.shape.what, oneOf: append(slices.Clone(some.shape.oneOf), object("services", not, nil).shape)}
+	return field[Match]{fieldDoc{name: "service", about: "who wrote the line: sshd, postfix, nginx…", shape: s},
+		func(c *checker, n *yaml.Node, m *Match) {
+			if c.resolve(n).Kind == yaml.MappingNode {
+				m.Except = true
+				readObject(c, n, "services", not, m)
+				return
+			}
+			m.Services, _ = some.read(c, n)
+		}}
 }
 
 func knownField() field[Match] {

@@ -144,3 +144,23 @@ func TestNFTables(t *testing.T) {
 		Break:  func(t *testing.T) { firewalltest.Output(t, "nft", "flush", "ruleset") },
 	})
 }
+
+func testIPSetKernel(t *testing.T, iptables, ip6tables string) {
+	firewalltest.NeedPrograms(t, iptables, ip6tables, "ipset")
+	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
+		firewalltest.Namespace(t)
+		busy(t, iptables, ip6tables)
+		firewalltest.Output(t, "ipset", "create", "theirs", "hash:ip")
+		firewalltest.Output(t, "ipset", "add", "theirs", "192.0.2.1")
+		return must(firewall.NewIPSet(firewall.Options{IPTables: iptables, IP6Tables: ip6tables, MaxSet: 20}))(t)
+	}, firewalltest.Caps{
+		Max: 20, Packets: true,
+		Others: func(t *testing.T) string {
+			return ruleset(t, iptables+"-save", ip6tables+"-save") + firewalltest.Output(t, "ipset", "save")
+		},
+		Break: func(t *testing.T) { firewalltest.Output(t, "ipset", "flush") },
+	})
+}
+
+func TestIPSetLegacy(t *testing.T) { testIPSetKernel(t, "iptables-legacy", "ip6tables-legacy") }
+func TestIPSetNFT(t *testing.T)    { testIPSetKernel(t, "iptables-nft", "ip6tables-nft") }

@@ -47,6 +47,7 @@ type IPTables struct {
 	table   string
 	builtin []string // chains that jump to ours
 	optHook []string // likewise, where they exist
+	viaSets string   // when set, allowed and known sources are in ipsets of this name
 }
 
 // NewIPTables prepares the wall; nothing is run before Setup.

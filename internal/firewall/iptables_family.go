@@ -101,13 +101,23 @@ func (f *xtFamily) probe() error {
 // policy brings the rules around the blocks up to date.
 func (f *xtFamily) policy(p Policy) error {
 	known, refuse := f.m.lock(p, time.Now())
+	pass := f.m.pass(p.Allow)
+	if f.w.viaSets != "" {
+		pass = append(f.m.pass(nil), f.passSet("allow"))
+		known = []xtRule{f.passSet("known")}
+	}
 	if err := f.sync(f.lockChain(), known, refuse); err != nil {
 		return err
 	}
-	return f.sync(f.w.chain, f.m.pass(p.Allow), []xtRule{
+	return f.sync(f.w.chain, pass, []xtRule{
 		commented("stoplog lockdown", "-j", f.lockChain()),
 		commented("stoplog blocks", "-j", f.blocksChain()),
 	})
+}
+
+// passSet leaves our chain for what an ipset holds.
+func (f *xtFamily) passSet(what string) xtRule {
+	return commented("stoplog "+what, "-m", "set", "--match-set", f.w.viaSets+famDigit(f.m.v6)+"-"+what, "src", "-j", "RETURN")
 }
 
 // sync makes our rules of a chain be exactly pass and then rest. What is

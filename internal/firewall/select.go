@@ -20,11 +20,12 @@ func newSelector() selector {
 	return selector{
 		makers: map[string]func(Options) (Backend, error){
 			"nftables":   func(o Options) (Backend, error) { return NewNFTables(o) },
+			"ipset":      func(o Options) (Backend, error) { return NewIPSet(o) },
 			"iptables":   func(o Options) (Backend, error) { return NewIPTables(o) },
 			"hosts.deny": func(o Options) (Backend, error) { return NewHostsDeny(o) },
 			"dry-run":    func(Options) (Backend, error) { return NewDryRun(), nil },
 		},
-		auto: []string{"nftables", "iptables"},
+		auto: []string{"nftables", "ipset", "iptables"},
 	}
 }
 

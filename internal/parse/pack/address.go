@@ -28,7 +28,7 @@ func addresses(text []byte, spans []span) (_ []span, ok bool) {
 		}
 		n := len(spans)
 		spans = at(text, i, spans)
-		if len(spans) > maxSpans-3 {
+		if len(spans) > maxSpans-4 {
 			return nil, false
 		}
 		if len(spans) == n {
@@ -78,6 +78,7 @@ func at(text []byte, i int, spans []span) []span {
 	}
 	if text[i] == '[' {
 		spans = append(spans, span{a, i + 1, stop - 1})
+		spans = cutPort(text, i+1, stop-1, spans)
 	}
 	return spans
 }

@@ -3,6 +3,17 @@
 package pack
 
 var index = []indexed{
+	{file: "3proxy.yaml", name: "3proxy",
+		logs: []string{"/var/log/3proxy.log", "/var/log/3proxy/3proxy.log"},
+		literals: [][]string{
+			{"PROXY", "SOCKS", "FTPPR", "POP3P", "SMTPP", "TCPPM", "UDPPM"},
+		}},
+	{file: "adguardhome.yaml", name: "adguardhome",
+		programs: []string{"AdGuardHome"},
+		logs:     []string{"/var/log/AdGuardHome.log"},
+		literals: [][]string{
+			{"auth: failed to login user \""},
+		}},
 	{file: "amavis.yaml", name: "amavis",
 		programs: []string{"amavisd", "amavisd-new"},
 		literals: [][]string{
@@ -54,6 +65,12 @@ var index = []indexed{
 			{"Failed login attempt"},
 			{"Failed login attempt. Is2FARequest: "},
 		}},
+	{file: "caddy-waf.yaml", name: "caddy-waf",
+		programs: []string{"caddy"},
+		literals: [][]string{
+			{"http.handlers.waf"},
+			{"http.handlers.waf"},
+		}},
 	{file: "calibre-web.yaml", name: "calibre-web",
 		programs: []string{"cps"},
 		literals: [][]string{
@@ -63,6 +80,11 @@ var index = []indexed{
 		literals: [][]string{
 			{"|AUTHENTICATION_FAILED|"},
 			{"|AUTHENTICATION_SUCCESS|"},
+		}},
+	{file: "centreon.yaml", name: "centreon",
+		logs: []string{"/var/log/centreon/login.log"},
+		literals: [][]string{
+			{"] Authentication failed for '"},
 		}},
 	{file: "charon.yaml", name: "charon",
 		programs: []string{"charon-systemd", "ipsec", "strongswan"},
@@ -84,6 +106,12 @@ var index = []indexed{
 			{"[notice] "},
 			{"[notice] "},
 		}},
+	{file: "counter-strike.yaml", name: "counter-strike",
+		programs: []string{"hlds", "srcds"},
+		literals: [][]string{
+			{"Bad Rcon: \"rcon "},
+			{"\": Bad Password"},
+		}},
 	{file: "cowrie.yaml", name: "cowrie",
 		logs: []string{"/home/cowrie/cowrie/var/log/cowrie/cowrie.log", "/home/cowrie/cowrie/var/log/cowrie/cowrie.json"},
 		literals: [][]string{
@@ -98,11 +126,20 @@ var index = []indexed{
 		literals: [][]string{
 			{" LOGIN "},
 		}},
+	{file: "cucipop.yaml", name: "cucipop",
+		literals: [][]string{
+			{"authentication failure "},
+		}},
 	{file: "dante.yaml", name: "dante",
 		programs: []string{"danted", "sockd"},
 		logs:     []string{"/var/log/danted.log", "/var/log/sockd.log"},
 		literals: [][]string{
 			{"): tcp/accept ]: "},
+		}},
+	{file: "directadmin.yaml", name: "directadmin",
+		logs: []string{"/var/log/directadmin/login.log"},
+		literals: [][]string{
+			{" login attempt"},
 		}},
 	{file: "domino-smtp.yaml", name: "domino-smtp",
 		programs: []string{"domino"},
@@ -111,6 +148,16 @@ var index = []indexed{
 			{" Authentication failed for user "},
 			{" authentication failure using internet password"},
 			{" Connection from "},
+		}},
+	{file: "drupal.yaml", name: "drupal",
+		literals: [][]string{
+			{"|Login attempt failed "},
+			{"|Session opened for "},
+		}},
+	{file: "elasticsearch.yaml", name: "elasticsearch",
+		logs: []string{"/var/log/elasticsearch/*_audit.json"},
+		literals: [][]string{
+			{"authentication_failed", "realm_authentication_failed", "anonymous_access_denied"},
 		}},
 	{file: "emby.yaml", name: "emby",
 		programs: []string{"emby-server", "EmbyServer"},
@@ -134,6 +181,16 @@ var index = []indexed{
 		literals: [][]string{
 			{"] Ban "},
 		}},
+	{file: "fortigate.yaml", name: "fortigate",
+		literals: [][]string{
+			{"Admin login failed"},
+			{"SSL VPN login fail"},
+		}},
+	{file: "freepbx.yaml", name: "freepbx",
+		logs: []string{"/var/log/asterisk/freepbx_security.log"},
+		literals: [][]string{
+			{"Authentication failure for "},
+		}},
 	{file: "froxlor.yaml", name: "froxlor",
 		programs: []string{"Froxlor"},
 		logs:     []string{"/var/www/froxlor/logs/froxlor.log"},
@@ -142,6 +199,14 @@ var index = []indexed{
 			{"[Login Action "},
 			{"froxlor.WARNING: Unknown user tried to login. {\"source\":\"login\",\"action\":\""},
 			{"froxlor.WARNING: User tried to login with wrong password. {\"source\":\"login\",\"action\":\""},
+		}},
+	{file: "ftpd.yaml", name: "ftpd",
+		programs: []string{"in.ftpd", "wu-ftpd", "gssftpd"},
+		literals: [][]string{
+			{"repeated login failures from "},
+			{"repeated login failures from "},
+			{"failed login from "},
+			{"FTP LOGIN REFUSED ("},
 		}},
 	{file: "gitea.yaml", name: "gitea",
 		programs: []string{"gitea", "forgejo", "gogs"},
@@ -169,6 +234,11 @@ var index = []indexed{
 		literals: [][]string{
 			{"sername or "},
 			{"Unauthorized"},
+		}},
+	{file: "groupoffice.yaml", name: "groupoffice",
+		logs: []string{"/home/groupoffice/log/info.log"},
+		literals: [][]string{
+			{"LOGIN FAILED for user: \""},
 		}},
 	{file: "guacamole.yaml", name: "guacamole",
 		programs: []string{"guacd", "tomcat", "tomcat9", "tomcat10"},
@@ -201,6 +271,12 @@ var index = []indexed{
 		literals: [][]string{
 			{"] Failed login attempt for user "},
 		}},
+	{file: "ispconfig.yaml", name: "ispconfig",
+		logs: []string{"/var/log/ispconfig/auth.log"},
+		literals: [][]string{
+			{"Failed login for user '"},
+			{"Successful login for user '"},
+		}},
 	{file: "jellyfin.yaml", name: "jellyfin",
 		logs: []string{"/var/log/jellyfin/log_*.log", "/var/log/jellyfin/jellyfin*.log"},
 		literals: [][]string{
@@ -208,12 +284,36 @@ var index = []indexed{
 			{"Jellyfin.Server.Implementations.Users.UserManager: Authentication request without username has been denied (IP: "},
 			{"Jellyfin.Server.Implementations.Users.UserManager: Authentication request for "},
 		}},
+	{file: "jira.yaml", name: "jira",
+		logs: []string{"/var/atlassian/application-data/jira/log/atlassian-jira-security.log", "/opt/atlassian/jira/log/atlassian-jira-security.log"},
+		literals: [][]string{
+			{"' has FAILED authentication."},
+		}},
+	{file: "joomla.yaml", name: "joomla",
+		logs: []string{"/var/www/*/administrator/logs/error.php", "/var/www/html/administrator/logs/error.php"},
+		literals: [][]string{
+			{"joomlafailure"},
+		}},
 	{file: "joplin.yaml", name: "joplin",
 		programs: []string{"joplin-server"},
 		literals: [][]string{
 			{"[error] App: 403: POST /"},
 			{": POST /"},
 			{": POST /"},
+		}},
+	{file: "kerio.yaml", name: "kerio",
+		programs: []string{"kerio-connect"},
+		logs:     []string{"/opt/kerio/mailserver/store/logs/security.log"},
+		literals: [][]string{
+			{"SMTP Spam attack detected from "},
+			{" found in DNS blacklist "},
+			{"Relay attempt from IP address "},
+			{"Attempt to deliver to unknown recipient <"},
+			{" login from "},
+			{". Attempt from IP address "},
+			{"Client with IP address "},
+			{"Administration login into Web Administration from "},
+			{"Message from IP address "},
 		}},
 	{file: "keycloak.yaml", name: "keycloak",
 		logs: []string{"/opt/keycloak/data/log/keycloak.log"},
@@ -255,12 +355,29 @@ var index = []indexed{
 			{"proto "},
 			{"firewall,"},
 		}},
+	{file: "miniflux.yaml", name: "miniflux",
+		programs: []string{"miniflux"},
+		literals: [][]string{
+			{"authentication_failed"},
+		}},
+	{file: "monit.yaml", name: "monit",
+		logs: []string{"/var/log/monit.log"},
+		literals: [][]string{
+			{": Warning: Client '"},
+			{": Warning: Client '"},
+			{"HttpRequest: access denied -- client "},
+		}},
 	{file: "monitorix.yaml", name: "monitorix",
 		logs: []string{"/var/log/monitorix-httpd"},
 		literals: [][]string{
 			{"uthentication error", "ccess not allowed"},
 			{"uthentication error", "ccess not allowed"},
 			{"NOTEXIST - ["},
+		}},
+	{file: "mosquitto.yaml", name: "mosquitto",
+		logs: []string{"/var/log/mosquitto/mosquitto.log"},
+		literals: [][]string{
+			{"] disconnected: not authorised."},
 		}},
 	{file: "murmur.yaml", name: "murmur",
 		programs: []string{"murmurd", "mumble-server"},
@@ -279,6 +396,17 @@ var index = []indexed{
 			{"Login failed: "},
 			{"Bruteforce attempt from "},
 			{"Trusted domain error. "},
+		}},
+	{file: "nrpe.yaml", name: "nrpe",
+		programs: []string{"nagios-nrpe-server"},
+		literals: [][]string{
+			{" is not allowed to talk to us!"},
+		}},
+	{file: "nsd.yaml", name: "nsd",
+		logs: []string{"/var/log/nsd.log"},
+		literals: [][]string{
+			{": ratelimit block"},
+			{" refused"},
 		}},
 	{file: "ntfy.yaml", name: "ntfy",
 		logs: []string{"/var/log/ntfy.log"},
@@ -303,11 +431,21 @@ var index = []indexed{
 		literals: [][]string{
 			{"response"},
 		}},
+	{file: "openwebmail.yaml", name: "openwebmail",
+		logs: []string{"/var/log/openwebmail.log"},
+		literals: [][]string{
+			{" - login error - "},
+		}},
 	{file: "opnsense.yaml", name: "opnsense",
 		programs: []string{"audit", "lighttpd"},
 		literals: [][]string{
 			{": Web GUI authentication error for '"},
 			{": Successful login for user '"},
+		}},
+	{file: "oracleims.yaml", name: "oracleims",
+		logs: []string{"/opt/sun/comms/messaging64/log/mail.log_current"},
+		literals: [][]string{
+			{" mi=\"Bad password\""},
 		}},
 	{file: "overseerr.yaml", name: "overseerr",
 		programs: []string{"jellyseerr", "seerr"},
@@ -338,6 +476,11 @@ var index = []indexed{
 		programs: []string{"phpMyAdmin"},
 		literals: [][]string{
 			{"user denied: "},
+		}},
+	{file: "plesk.yaml", name: "plesk",
+		logs: []string{"/var/log/plesk/panel.log"},
+		literals: [][]string{
+			{"Failed login attempt with login '"},
 		}},
 	{file: "portsentry.yaml", name: "portsentry",
 		logs: []string{"/var/lib/portsentry/portsentry.history", "/var/lib/portsentry/portsentry.blocked.tcp"},
@@ -374,6 +517,19 @@ var index = []indexed{
 			{" blocked "},
 			{" pid "},
 		}},
+	{file: "rabbitmq.yaml", name: "rabbitmq",
+		logs: []string{"/var/log/rabbitmq/rabbit@*.log"},
+		literals: [][]string{
+			{"> Error on AMQP connection <"},
+			{" login refused: user '"},
+			{"> accepting AMQP connection "},
+		}},
+	{file: "redis.yaml", name: "redis",
+		programs: []string{"redis-server", "valkey", "valkey-server"},
+		logs:     []string{"/var/log/redis/redis-server.log", "/var/log/valkey/valkey-server.log"},
+		literals: [][]string{
+			{"Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to "},
+		}},
 	{file: "redmine.yaml", name: "redmine",
 		logs: []string{"/var/log/redmine/default/production.log", "/usr/src/redmine/log/production.log"},
 		literals: [][]string{
@@ -401,11 +557,27 @@ var index = []indexed{
 			{"Authentication"},
 			{"Authentication"},
 		}},
+	{file: "scanlogd.yaml", name: "scanlogd",
+		literals: [][]string{
+			{"ports "},
+		}},
 	{file: "screensharingd.yaml", name: "screensharingd",
 		logs: []string{"/var/log/system.log"},
 		literals: [][]string{
 			{"Authentication: FAILED :: User Name: "},
 			{"Authentication: SUCCEEDED :: User Name: "},
+		}},
+	{file: "seafile.yaml", name: "seafile",
+		programs: []string{"seahub"},
+		logs:     []string{"/opt/seafile/logs/seahub.log", "/shared/seafile/logs/seahub.log"},
+		literals: [][]string{
+			{"] seahub.auth.views:"},
+		}},
+	{file: "sftpgo.yaml", name: "sftpgo",
+		logs: []string{"/var/log/sftpgo/sftpgo.log", "/srv/sftpgo/sftpgo.log"},
+		literals: [][]string{
+			{"connection_failed"},
+			{"connection_failed"},
 		}},
 	{file: "softethervpn.yaml", name: "softethervpn",
 		programs: []string{"vpnserver"},
@@ -420,6 +592,18 @@ var index = []indexed{
 			{"SOGoRootPage "},
 			{"SOGoRootPage successful login from '"},
 		}},
+	{file: "solid-pop3d.yaml", name: "solid-pop3d",
+		programs: []string{"spop3d", "solid-pop3d"},
+		literals: [][]string{
+			{"authentication failed: "},
+			{"authentication failed for user "},
+		}},
+	{file: "sonarqube.yaml", name: "sonarqube",
+		logs: []string{"/opt/sonarqube/logs/web.log"},
+		literals: [][]string{
+			{"login failure [cause|"},
+			{"login success [method|"},
+		}},
 	{file: "sonarr.yaml", name: "sonarr",
 		programs: []string{"radarr", "prowlarr", "lidarr", "readarr", "whisparr", "Sonarr", "Radarr", "Prowlarr", "Lidarr", "Readarr", "Whisparr"},
 		logs:     []string{"/var/lib/sonarr/logs/sonarr.txt", "/var/lib/radarr/logs/radarr.txt", "/var/lib/prowlarr/logs/prowlarr.txt", "/var/lib/lidarr/logs/lidarr.txt", "/config/logs/sonarr.txt", "/config/logs/radarr.txt"},
@@ -433,6 +617,11 @@ var index = []indexed{
 		literals: [][]string{
 			{"[LOGIN_ERROR] "},
 		}},
+	{file: "stalwart.yaml", name: "stalwart",
+		logs: []string{"/opt/stalwart/logs/stalwart.log*"},
+		literals: [][]string{
+			{" Authentication failed (auth.failed) "},
+		}},
 	{file: "stirling-pdf.yaml", name: "stirling-pdf",
 		literals: [][]string{
 			{".CustomAuthenticationFailureHandler"},
@@ -443,6 +632,23 @@ var index = []indexed{
 		logs:     []string{"/var/log/stunnel4/stunnel.log", "/var/log/stunnel.log"},
 		literals: [][]string{
 			{"]: SSL_accept from "},
+		}},
+	{file: "synapse.yaml", name: "synapse",
+		programs: []string{"matrix-synapse"},
+		logs:     []string{"/var/log/matrix-synapse/homeserver.log"},
+		literals: [][]string{
+			{"synapse.access.http"},
+			{"synapse.access.http"},
+		}},
+	{file: "syncthing.yaml", name: "syncthing",
+		literals: [][]string{
+			{"Wrong credentials supplied during API authorization from "},
+		}},
+	{file: "synology.yaml", name: "synology",
+		programs: []string{"Connection", "synolog"},
+		literals: [][]string{
+			{"] failed to "},
+			{"successfully via ["},
 		}},
 	{file: "technitium.yaml", name: "technitium",
 		programs: []string{"DnsServerApp"},
@@ -463,10 +669,21 @@ var index = []indexed{
 		literals: [][]string{
 			{"[info] o.t.s.AccessLogFilter ["},
 		}},
+	{file: "tine20.yaml", name: "tine20",
+		logs: []string{"/var/log/tine20/tine20.log"},
+		literals: [][]string{
+			{"WARN (4): Tinebase_Controller::"},
+		}},
 	{file: "uptime-kuma.yaml", name: "uptime-kuma",
 		programs: []string{"dockge"},
 		literals: [][]string{
 			{"correct username or password", "valid token provided", "Too many incorrect login attempts", "Inactive or deleted user tried to login"},
+		}},
+	{file: "uwimap.yaml", name: "uwimap",
+		programs: []string{"imapd", "ipop3d", "ipop2d"},
+		literals: [][]string{
+			{" failed"},
+			{"disabled", "excessive login ", "refused"},
 		}},
 	{file: "vaultwarden.yaml", name: "vaultwarden",
 		programs: []string{"bitwarden_rs"},
@@ -476,6 +693,11 @@ var index = []indexed{
 			{"][ERROR] Invalid admin token"},
 			{"][ERROR] Invalid TOTP code! Server time: "},
 			{"][ERROR] "},
+		}},
+	{file: "wallabag.yaml", name: "wallabag",
+		logs: []string{"/var/www/wallabag/var/logs/prod.log"},
+		literals: [][]string{
+			{"app.ERROR: Authentication failure for user \""},
 		}},
 	{file: "webmin.yaml", name: "webmin",
 		programs: []string{"usermin"},
@@ -496,6 +718,20 @@ var index = []indexed{
 		literals: [][]string{
 			{"wireguard: "},
 			{"wireguard: "},
+		}},
+	{file: "wordpress.yaml", name: "wordpress",
+		literals: [][]string{
+			{"Authentication failure for "},
+			{"uthentication "},
+			{"Blocked authentication attempt for "},
+			{"authentication failure"},
+			{"Blocked user enumeration attempt", "Attempted user enumeration", "Blocked username authentication attempt for ", "XML-RPC request blocked", "REST authentication failure"},
+			{"Pingback "},
+			{"Accepted password for "},
+		}},
+	{file: "xinetd.yaml", name: "xinetd",
+		literals: [][]string{
+			{"FAIL: "},
 		}},
 	{file: "xrdp.yaml", name: "xrdp",
 		programs: []string{"xrdp-sesman", "xrdp-sesexec"},

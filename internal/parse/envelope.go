@@ -99,6 +99,11 @@ func (p *Parser) header(b []byte, e *envelope) bool {
 
 // afterLevel reads what follows "auth.info: ".
 func (p *Parser) afterLevel(b []byte, e *envelope) bool {
+	if len(b) > 16 && mayStamp(b) {
+		if _, rest, ok := p.stamp(b); ok {
+			b = scan.TrimLeft(rest)
+		}
+	}
 	tok, _ := scan.Word(b)
 	if after, ok := tagged(b, tok, e); ok && e.pid != nil {
 		b = scan.TrimLeft(after)

@@ -47,7 +47,7 @@ func (p *Parser) open5424(b []byte, e *envelope) bool {
 // rewrapped reads the envelope inside e's message and reports whether there is
 // one of the program app, or of any when app is nil.
 func (p *Parser) rewrapped(app []byte, e *envelope) bool {
-	inner := envelope{nested: true, host: e.host}
+	inner := envelope{nested: true}
 	if e.nested || len(e.msg) < 16 || app != nil && !mayStamp(e.msg) || !p.open(e.msg, &inner) || inner.tag == nil {
 		return false
 	}
@@ -56,6 +56,9 @@ func (p *Parser) rewrapped(app []byte, e *envelope) bool {
 	}
 	if inner.time == 0 {
 		inner.time = e.time
+	}
+	if inner.host == nil {
+		inner.host = e.host
 	}
 	*e = inner
 	return true

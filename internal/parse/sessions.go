@@ -190,7 +190,7 @@ func (c *conn) count(ev *Event) {
 			ev.Count = 0
 			return
 		}
-		c.probed = true
+		c.probed, ev.Count = true, 1
 	}
 }
 

@@ -22,7 +22,8 @@ func (p *Parser) stamp(b []byte) (int64, []byte, bool) {
 	if len(b) < 27 || p.now/60e9 != m.ref {
 		return p.freshStamp(b)
 	}
-	if b[15] == ' ' && string(b[:13]) == string(m.syslog[:]) {
+	year := (b[16] == '1' || b[16] == '2') && b[20] == ' '
+	if b[15] == ' ' && !year && string(b[:13]) == string(m.syslog[:]) {
 		if sec, ok := seconds(b[13:]); ok {
 			return m.atSys + sec, b[15:], true
 		}

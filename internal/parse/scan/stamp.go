@@ -131,7 +131,7 @@ func (s *stamp) trailingYear(b []byte) []byte {
 		return b
 	}
 	y, after, ok := number(b[1:], 4, 4)
-	if !ok || y < 1970 || y > 2199 || len(after) > 0 && (nameByte(after[0]) || after[0] == '.') {
+	if !ok || y < 1970 || y > 2199 || !endsHere(after, false) || len(after) > 1 && after[0] == ':' && after[1] != ' ' {
 		return b
 	}
 	s.year = y

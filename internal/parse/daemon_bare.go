@@ -23,13 +23,11 @@ func bareDaemon(p *Parser, line []byte, ev *Event) bool {
 
 // bareStampless reads lines that begin with something else than a stamp.
 func bareStampless(p *Parser, line []byte, ev *Event) bool {
-	if scan.Has(line, "FATAL:  ") || scan.Has(line, "LOG:  connection ") {
+	if postgresOwn(line) {
 		_, rest := scan.Word(line) // "%h %m …"
-		if ns, _, ok := scan.Stamp(rest, p.ref(), p.loc()); ok {
-			ev.Time = ns
-			return postgres(p, line, ev)
-		}
-		return false
+		ns, _, ok := scan.Stamp(rest, p.ref(), p.loc())
+		ev.Time = ns
+		return ok && postgres(p, line, ev)
 	}
 	if _, rest, ok := scan.Cut(line[:min(len(line), 48)], "] "); ok && line[0] == '[' { // Domino's "[28325:00010-3735542592] stamp"
 		rest = line[min(len(line), 48)-len(rest):]
@@ -60,7 +58,7 @@ func bareSniff(rest []byte) scanner {
 			return bareHeads[i].scan
 		}
 	}
-	if scan.Has(rest, "FATAL:  ") || scan.Has(rest, "LOG:  connection ") {
+	if postgresOwn(rest) {
 		return postgres
 	}
 	return nil

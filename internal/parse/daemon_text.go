@@ -77,10 +77,14 @@ func skipPort(b []byte) []byte {
 }
 
 // clientBox reads "name[address]" at b's start, a port behind it dropped. The
-// name is the peer's (its PTR record) and may hold host name characters only.
+// name is the peer's (its PTR record, or its address once more) and may hold
+// the characters of such only.
 func clientBox(b []byte) (a netip.Addr, rest []byte, ok bool) {
-	_, rest = hostName(b)
-	a, rest, ok = boxed(rest)
+	i := 0
+	for i < len(b) && (hostByte(b[i]) || b[i] == ':') {
+		i++
+	}
+	a, rest, ok = boxed(b[i:])
 	return a, skipPort(rest), ok
 }
 

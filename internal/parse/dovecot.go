@@ -98,6 +98,9 @@ func dovecotFields(msg []byte) (reason, fields []byte, ok bool) {
 		u = r
 	}
 	if u < 0 {
+		u = scan.Index(msg, "): ") + 1 // other login_log_format_elements
+	}
+	if u <= 0 {
 		return nil, nil, false
 	}
 	return msg[:u], msg[u+2:], true
@@ -108,7 +111,7 @@ func dovecotFields(msg []byte) (reason, fields []byte, ok bool) {
 // before the user, an address behind it is none.
 func dovecotRip(fields []byte) (a netip.Addr, tail []byte, ok bool) {
 	head, rest, ok := scan.Last(fields, "rip=")
-	if !ok || len(head) > 0 && (len(head) < 2 || string(head[len(head)-2:]) != ", ") {
+	if !ok || len(head) > 0 && head[len(head)-1] != ' ' {
 		return a, nil, false
 	}
 	if !scan.Has(head, "user=<") && scan.Has(rest, "user=<") || bytes.HasPrefix(head, []byte("rip=")) {

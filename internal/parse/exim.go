@@ -82,11 +82,30 @@ func eximPeer(b []byte) (a netip.Addr, rest []byte, ok bool) {
 		if !ok {
 			return eximUnique(b)
 		}
+		if a, rest, ok = boxed(rest); ok && eximOther(rest, a) {
+			return a, nil, false
+		}
+		return a, skipPort(rest), ok
 	}
 	if a, rest, ok = boxed(rest); ok {
 		return a, skipPort(rest), true
 	}
 	return eximUnique(b)
+}
+
+// eximOther reports whether b holds ") [address]" with another address than a:
+// then the name behind HELO may have ended there.
+func eximOther(b []byte, a netip.Addr) bool {
+	for {
+		_, rest, ok := scan.Cut(b, ") [")
+		if !ok {
+			return false
+		}
+		if other, _, ok := boxed(b[len(b)-len(rest)-1:]); ok && other != a {
+			return true
+		}
+		b = rest
+	}
 }
 
 // eximUnique finds the one "[address]" of b that is not our own ("I=[…]").

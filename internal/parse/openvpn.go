@@ -38,6 +38,9 @@ func openvpn(p *Parser, msg []byte, ev *Event) bool {
 			peer = tail
 		}
 		tell(ev, "openvpn", f.outcome, f.kind, peer.Addr())
+		if f.reset {
+			ev.Addr = netip.Addr{}
+		}
 		if f.outcome == Failure {
 			ev.Conn, ev.Class = connID("openvpn", nil)^addrHash(peer.Addr())^uint64(peer.Port())<<1|1, uint8(i+1)
 		}
@@ -104,36 +107,39 @@ func openvpnTail(b []byte) (netip.AddrPort, bool) {
 	return addrWithPort(w)
 }
 
+// openvpnForms are the messages. A reset says nothing by itself: it has no
+// address until a failure of the same connection lends it one.
 var openvpnForms = []struct {
 	text    string
 	outcome Outcome
 	kind    Kind
+	reset   bool
 }{
-	{"TLS Error: TLS key negotiation failed to occur", Other, Probe},
-	{"TLS Error: Unroutable control packet", Other, Plain},
-	{"TLS Error: local/remote TLS keys are out of sync", Other, Plain},
-	{"TLS Error: ", Failure, Plain},
-	{"TLS Auth Error: ", Failure, Plain},
-	{"TLS_ERROR: ", Failure, Plain},
-	{"VERIFY ERROR: ", Failure, Plain},
-	{"VERIFY SCRIPT ERROR: ", Failure, Plain},
-	{"VERIFY X509NAME ERROR: ", Failure, Plain},
-	{"VERIFY KU ERROR", Failure, Plain},
-	{"VERIFY EKU ERROR", Failure, Plain},
-	{"OpenSSL: error:", Failure, Plain},
-	{"AUTH: Received control message: AUTH_FAILED", Failure, Plain},
-	{"AUTH_FAILED", Failure, Plain},
-	{"PLUGIN_CALL: POST ", Other, Plain},
-	{"Delayed exit in ", Other, Plain},
-	{"SENT CONTROL [UNDEF]: 'AUTH_FAILED'", Failure, Plain},
-	{"WARNING: Bad encapsulated packet length from peer", Failure, Forbidden},
-	{"SIGTERM[soft,port-share-redirect] received", Failure, Forbidden},
-	{"SIGTERM[soft,auth-failure]", Failure, Plain},
-	{"SIGUSR1[soft,tls-error] received", Failure, Plain},
-	{"Authenticate/Decrypt packet error: ", Failure, Plain},
-	{"tls-crypt unwrap error: ", Failure, Plain},
-	{"peer info: ", Other, Plain},
-	{"TCP connection established with ", Other, Plain},
-	{"Connection reset, restarting", Other, Plain},
-	{"SIGUSR1[soft,connection-reset] received", Other, Plain},
+	{"TLS Error: TLS key negotiation failed to occur", Other, Probe, false},
+	{"TLS Error: Unroutable control packet", Other, Plain, false},
+	{"TLS Error: local/remote TLS keys are out of sync", Other, Plain, false},
+	{"TLS Error: ", Failure, Plain, false},
+	{"TLS Auth Error: ", Failure, Plain, false},
+	{"TLS_ERROR: ", Failure, Plain, false},
+	{"VERIFY ERROR: ", Failure, Plain, false},
+	{"VERIFY SCRIPT ERROR: ", Failure, Plain, false},
+	{"VERIFY X509NAME ERROR: ", Failure, Plain, false},
+	{"VERIFY KU ERROR", Failure, Plain, false},
+	{"VERIFY EKU ERROR", Failure, Plain, false},
+	{"OpenSSL: error:", Failure, Plain, false},
+	{"AUTH: Received control message: AUTH_FAILED", Failure, Plain, false},
+	{"AUTH_FAILED", Failure, Plain, false},
+	{"PLUGIN_CALL: POST ", Other, Plain, false},
+	{"Delayed exit in ", Other, Plain, false},
+	{"SENT CONTROL [UNDEF]: 'AUTH_FAILED'", Failure, Plain, false},
+	{"WARNING: Bad encapsulated packet length from peer", Failure, Forbidden, false},
+	{"SIGTERM[soft,port-share-redirect] received", Failure, Forbidden, false},
+	{"SIGTERM[soft,auth-failure]", Failure, Plain, false},
+	{"SIGUSR1[soft,tls-error] received", Failure, Plain, false},
+	{"Authenticate/Decrypt packet error: ", Failure, Plain, false},
+	{"tls-crypt unwrap error: ", Failure, Plain, false},
+	{"peer info: ", Other, Plain, false},
+	{"TCP connection established with ", Other, Plain, false},
+	{"Connection reset, restarting", Other, Plain, false},
+	{"SIGUSR1[soft,connection-reset] received", Failure, Forbidden, true},
 }

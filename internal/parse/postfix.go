@@ -6,11 +6,15 @@ import (
 	"stoplog/internal/parse/scan"
 )
 
-// Ways in which Postfix's smtpd tells of one attempt to authenticate.
+// Ways in which Postfix's smtpd tells of one attempt. "connect from" begins a
+// connection anew, since a process serves one after another.
 const (
-	postfixSASL       = 1 + iota // the warning, one an attempt
-	postfixDisconnect            // "auth=0/2" of the disconnect line (since 3.0)
-	postfixLost                  // "lost connection after AUTH"
+	postfixConnect    = 1 + iota
+	postfixSASL       // the warning, one an attempt
+	postfixDisconnect // "auth=0/2" of the disconnect line (since 3.0)
+	postfixLost       // "lost connection after AUTH"
+	postfixProtocol   // "too many errors after …", bad commands
+	postfixReject
 )
 
 // postfixScanner returns the scanner of one of Postfix's services by the last
@@ -54,12 +58,17 @@ func postfixSMTPD(p *Parser, msg []byte, ev *Event) bool {
 	}
 	if m, ok := scan.After(msg, "connect from "); ok {
 		a, rest, ok := clientBox(m)
-		return ok && len(rest) == 0 && tell(ev, "postfix", Other, Plain, a)
+		if !ok || len(rest) > 0 {
+			return false
+		}
+		tell(ev, "postfix", Other, Plain, a)
+		p.joinProcess(ev, postfixConnect)
+		return true
 	}
 	if smtpdSession(p, msg, ev) {
 		return true
 	}
-	return smtpdQueue(msg, ev)
+	return smtpdQueue(p, msg, ev)
 }
 
 // smtpdSession reads what smtpd says of a session's end and of bad protocol.
@@ -86,6 +95,8 @@ func smtpdSession(p *Parser, msg []byte, ev *Event) bool {
 		}
 		if s.lost || s.kind == Probe {
 			p.joinProcess(ev, postfixLost)
+		} else {
+			p.joinProcess(ev, postfixProtocol)
 		}
 		return true
 	}

@@ -8,7 +8,7 @@ import (
 
 // smtpdQueue reads the messages that begin with a queue id, or with NOQUEUE:
 // rejections, and the client of a mail that was let in.
-func smtpdQueue(msg []byte, ev *Event) bool {
+func smtpdQueue(p *Parser, msg []byte, ev *Event) bool {
 	id, m, ok := scan.Cut(msg, ": ")
 	if !ok || !queueID(id) {
 		return false
@@ -32,7 +32,9 @@ func smtpdQueue(msg []byte, ev *Event) bool {
 	_, isReject := scan.Before(verb, "reject")
 	if !isReject || harmlessReject(m) {
 		ev.Outcome, ev.Kind = Other, Plain
+		return true
 	}
+	p.joinProcess(ev, postfixReject)
 	return true
 }
 
@@ -103,7 +105,7 @@ func postscreen(p *Parser, msg []byte, ev *Event) bool {
 	if m, ok := scan.After(msg, "warning: "); ok {
 		return smtpdLimit(m, ev)
 	}
-	return smtpdQueue(msg, ev)
+	return smtpdQueue(p, msg, ev)
 }
 
 // afterNumbers drops what stands before the client: "16 after 2.6 from ", or

@@ -42,6 +42,34 @@ func postgres(p *Parser, line []byte, ev *Event) bool {
 	return ok || ev.Conn != 0
 }
 
+// postgresOwn reports whether b looks like PostgreSQL's own log: at most a
+// stamp's rest or an address, "[pid]", then one word ("u@d") and the level.
+// Lines whose users have spaces in their names are read with the service told.
+func postgresOwn(b []byte) bool {
+	head, rest, ok := scan.Cut(b[:min(len(b), 112)], "[")
+	if !ok {
+		return false
+	}
+	for _, c := range head {
+		if !hostByte(c) && c != ' ' && c != ':' && c != '+' && c != '(' && c != ')' {
+			return false
+		}
+	}
+	rest = b[len(head)+1:]
+	pid, rest := upTo(rest, "]")
+	if len(pid) == 0 || len(bytes.Trim(pid, "0123456789-")) > 0 || len(rest) < 2 {
+		return false
+	}
+	m := scan.TrimLeft(bytes.TrimPrefix(rest[1:], []byte(":")))
+	for range 2 {
+		if bytes.HasPrefix(m, []byte("FATAL:  ")) || bytes.HasPrefix(m, []byte("LOG:  connection ")) {
+			return true
+		}
+		_, m = scan.Word(m)
+	}
+	return false
+}
+
 const postgresAuth = ` authentication failed for user "`
 
 // postgresFailure reads the message of a refused login, and its user.

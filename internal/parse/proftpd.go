@@ -6,6 +6,7 @@ import "stoplog/internal/parse/scan"
 const (
 	proftpdLogin = 1 + iota
 	proftpdPAM
+	proftpdEnd // "Maximum login attempts", "SECURITY VIOLATION"
 )
 
 // proftpd reads "server (name[a]) - message" (syslog) and "server (name[a]):
@@ -64,6 +65,7 @@ func proftpdMessage(p *Parser, m []byte, ev *Event) {
 	for i := range proftpdForms {
 		if _, ok := scan.After(m, proftpdForms[i].text); ok {
 			ev.Outcome, ev.Kind = proftpdForms[i].outcome, proftpdForms[i].kind
+			p.joinProcess(ev, proftpdEnd)
 			return
 		}
 	}

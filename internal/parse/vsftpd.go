@@ -6,6 +6,10 @@ import (
 	"stoplog/internal/parse/scan"
 )
 
+// vsftpdLogin is the class of vsftpd's own lines; PAM's of the same process
+// have another.
+const vsftpdLogin = sshdPAM + 1
+
 // vsftpd reads vsftpd's own log and its syslog form (logging.c):
 //
 //	[pid 27202] [user] FAIL LOGIN: Client "a"
@@ -14,6 +18,10 @@ import (
 // every ‹: Client "address"› of the line must be the same address.
 func vsftpd(p *Parser, msg []byte, ev *Event) bool {
 	m := msg
+	if rest, ok := scan.After(m, "authentication failure; "); ok { // PAM's, the module's name cut off
+		tell(ev, "vsftpd", Failure, Plain, netip.Addr{})
+		return pamFields(rest, ev)
+	}
 	if rest, ok := scan.After(m, "[pid "); ok {
 		if p.pid, m, ok = scan.Cut(rest, "] "); !ok {
 			return false
@@ -36,6 +44,9 @@ func vsftpd(p *Parser, msg []byte, ev *Event) bool {
 		ev.Outcome = Failure
 		if u, _, ok := scan.Last(user, `] FAIL LOGIN: Client "`); ok {
 			ev.User = u
+		}
+		if len(p.pid) > 0 {
+			ev.Conn, ev.Class = connID("vsftpd", p.pid), vsftpdLogin
 		}
 	case count == 1:
 		if u, _, ok := scan.Cut(user, `] OK LOGIN: Client "`); ok {

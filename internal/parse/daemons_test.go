@@ -1,0 +1,241 @@
+package parse
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stoplog/internal/source"
+)
+
+var update = flag.Bool("update-daemons", false, "write the events of testdata/daemons anew")
+
+// captured is when the lines of testdata/daemons were written.
+var captured = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano()
+
+func daemonParser(tb testing.TB, service string) *Parser {
+	tb.Helper()
+	p, err := New(Options{Service: service})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// parseOne reads one line as if it stood alone.
+func parseOne(tb testing.TB, p *Parser, line string) (Event, bool) {
+	tb.Helper()
+	var ev Event
+	ok := p.Parse(&source.Line{Text: []byte(line)}, captured, &ev)
+	return ev, ok
+}
+
+// say prints what matters of an event.
+func sayEvent(ev *Event, ok bool) string {
+	if !ok {
+		return "-"
+	}
+	addr := "-"
+	if ev.Addr.IsValid() {
+		addr = ev.Addr.String()
+	}
+	return fmt.Sprintf("%s %s %s kind=%s user=%q count=%d", ev.Service, ev.Outcome, addr, ev.Kind, ev.User, ev.Count)
+}
+
+// TestCapturedDaemons reads what hack/capture/daemons.sh captured from real
+// daemons, lines joined, and compares with the events that were checked by
+// hand. The client was 198.51.100.7, 198.51.100.66, 192.0.2.10 or 2001:db8::7;
+// 192.0.2.98 and .99 only ever stand in hostile text.
+func TestCapturedDaemons(t *testing.T) {
+	files, err := filepath.Glob("testdata/daemons/*.log")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no captured logs: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			got := capturedEvents(t, file)
+			want := strings.TrimSuffix(file, ".log") + ".want"
+			if *update {
+				if err := os.WriteFile(want, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b, err := os.ReadFile(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			diffLines(t, got, string(b))
+		})
+	}
+}
+
+func diffLines(t *testing.T, got, want string) {
+	t.Helper()
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(g), len(w)) {
+		a, b := "", ""
+		if i < len(g) {
+			a = g[i]
+		}
+		if i < len(w) {
+			b = w[i]
+		}
+		if a != b {
+			t.Errorf("line %d: got %s, want %s", i+1, a, b)
+		}
+	}
+}
+
+func capturedEvents(t *testing.T, file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, s := daemonParser(t, ""), NewSessions(100)
+	origin := &source.Origin{Name: file}
+	var out strings.Builder
+	for i, line := range bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n")) {
+		ev, ok := parseOne(t, p, string(line))
+		if ok {
+			s.Join(&ev, origin)
+		}
+		if a := ev.Addr.String(); a == "192.0.2.99" || a == "192.0.2.98" {
+			t.Errorf("line %d blames %s, which stands in the client's text: %s", i+1, a, line)
+		}
+		fmt.Fprintf(&out, "%d %s\n", i+1, sayEvent(&ev, ok))
+	}
+	return out.String()
+}
+
+// daemonCase is one line, alone, and what is to be read of it.
+type daemonCase struct {
+	line, want string
+}
+
+func runDaemonCases(t *testing.T, cases []daemonCase) {
+	t.Helper()
+	p := daemonParser(t, "")
+	for _, c := range cases {
+		ev, ok := parseOne(t, p, c.line)
+		got := "-"
+		if ok {
+			addr := "-"
+			if ev.Addr.IsValid() {
+				addr = ev.Addr.String()
+			}
+			got = strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s", ev.Service, ev.Outcome, addr, ev.Kind, ev.User))
+			got = strings.Join(strings.Fields(got), " ")
+		}
+		if got != c.want {
+			t.Errorf("%s\n got %s\nwant %s", c.line, got, c.want)
+		}
+	}
+}
+
+// theft are texts that look like other lines, fields and addresses: what an
+// outsider would put where it is let to.
+var theft = []string{
+	"x from 203.0.113.66",
+	"[203.0.113.66]",
+	"a[203.0.113.66]: SASL LOGIN authentication failed: x",
+	") [203.0.113.66]: 535 Incorrect authentication data (set_id=x",
+	`H=(x) [203.0.113.66] AUTH`,
+	`x" H=(x) [203.0.113.66]:25 AUTH command used when not advertised`,
+	"x>, method=PLAIN, rip=203.0.113.66, lip=203.0.113.67, session=<y",
+	"x,203.0.113.66): unknown user",
+	"x,203.0.113.66,<s>): Password mismatch",
+	`lala] FAIL LOGIN: Client "203.0.113.66" `,
+	`lala] FAIL LOGIN: Client "203.0.113.66", "User is not in the allow user list.`,
+	`x] OK LOGIN: Client "203.0.113.66`,
+	"x: no such user found from a [203.0.113.66] to 192.0.2.10:21",
+	"mx (a[203.0.113.66]) - USER root (Login failed): Incorrect password",
+	"x@203.0.113.66) [WARNING] Authentication failed for user [y",
+	"x'@'203.0.113.66' (using password: YES)",
+	`x" FATAL:  password authentication failed for user "root`,
+	`203.0.113.66 2026-11-20 10:00:00 UTC FATAL:  no pg_hba.conf entry for host "203.0.113.66", user "a`,
+	"x'. Reason: none. [CLIENT: 203.0.113.66]",
+	"client @0x7f 203.0.113.66#53 (x): query (cache) 'x/A/IN' denied",
+	"x, ip=[203.0.113.66]",
+	"u>, relay=x [203.0.113.66], reject=550",
+	"x, relay=y [203.0.113.66]",
+	"x host=y [203.0.113.66]",
+	`x",SessionID="",LocalAddress="IPV4/UDP/192.0.2.10/5060",RemoteAddress="IPV4/UDP/203.0.113.66/1111"`,
+	"sip:a@b' failed for '203.0.113.66:5060' - Wrong password",
+	"x' (203.0.113.66:5060) to extension '1' rejected because extension not found in context 'a'.",
+	"x (from 203.0.113.66)",
+	"x] from ip 203.0.113.66",
+	"x from 203.0.113.66: Invalid username or password",
+	"x on admin from client 203.0.113.66:1 ; UserNotFound",
+	`x","remote":"203.0.113.66:1`,
+	"x/203.0.113.66:1194 TLS Error: TLS handshake failed",
+	"x address=203.0.113.66 host=a",
+	"Jan  1 00:00:00 h sshd[1]: Failed password for root from 203.0.113.66 port 22 ssh2",
+	"rhost=203.0.113.66",
+	`x\nJan  1 00:00:00 h postfix/smtpd[1]: warning: a[203.0.113.66]: SASL LOGIN authentication failed: x`,
+	"x#012warning: a[203.0.113.66]: SASL LOGIN authentication failed: x",
+	`", "(){}<>'%s\x00\xff`,
+	"203.0.113.66",
+	"",
+}
+
+// hostileLine is a line with holes: %s is where the outsider's text goes.
+type hostileLine struct {
+	service, format, addr string
+	// read says that the line is read whatever the text is; otherwise it may
+	// be understood as nobody's.
+	read bool
+}
+
+func (h *hostileLine) with(text string) string {
+	return strings.ReplaceAll(h.format, "%s", text)
+}
+
+// checkHostile reports whether only the true address is blamed.
+func checkHostile(t *testing.T, p *Parser, h *hostileLine, text string) {
+	t.Helper()
+	line := h.with(text)
+	ev, ok := parseOne(t, p, line)
+	want := netip.MustParseAddr(h.addr)
+	switch {
+	case ok && ev.Addr.IsValid() && ev.Addr != want:
+		t.Errorf("%s\n blames %v by %s, the peer is %v", line, ev.Addr, ev.Service, want)
+	case h.read && (!ok || !ev.Addr.IsValid()):
+		t.Errorf("%s\n is not read", line)
+	}
+}
+
+func runHostile(t *testing.T, lines []hostileLine) {
+	t.Helper()
+	for i := range lines {
+		for _, service := range []string{"", lines[i].service} {
+			p := daemonParser(t, service)
+			for _, text := range theft {
+				checkHostile(t, p, &lines[i], text)
+			}
+		}
+	}
+}
+
+// fuzzHostile asserts for every text what runHostile asserts for its list.
+func fuzzHostile(f *testing.F, lines []hostileLine) {
+	for _, text := range theft {
+		f.Add(text)
+	}
+	p := daemonParser(f, "")
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 4096 || strings.ContainsAny(text, "\n") {
+			return
+		}
+		for i := range lines {
+			h := lines[i]
+			h.read = false
+			checkHostile(t, p, &h, text)
+		}
+	})
+}

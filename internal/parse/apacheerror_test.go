@@ -68,7 +68,6 @@ func TestApacheError(t *testing.T) {
 	runWeb(t, Options{}, apacheError, cases)
 }
 
-
 func TestApacheTagged(t *testing.T) {
 	want := webWant{addr: "192.0.2.7", service: "apache", outcome: Failure, kind: Forbidden}
 	runWeb(t, Options{}, apacheAny, []webCase{

@@ -133,7 +133,7 @@ func (f *format) backward(m *matcher, b []byte) bool {
 		b = b[:start-len(pc.lit)]
 	}
 	f.before(m, whole[:len(b)])
-	return true
+	return m.ev.Addr.IsValid()
 }
 
 // fieldStart finds where the field that ends b begins: behind the last literal

@@ -180,7 +180,7 @@ func (r *record) judge(p *Parser, ev *Event) bool {
 			ev.Kind = UnknownUser
 		}
 		return true
-	case ev.Status > 0 && (ev.Method != nil || ev.Path != nil):
+	case ev.Status > 0 && (ev.Method != nil || ev.Path != nil || r.vals[slotRequest] != nil):
 		judgeStatus(ev)
 		if ev.Status == 401 && r.vals[slotCredentials] != nil {
 			ev.Outcome = Failure

@@ -1,0 +1,106 @@
+package parse
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestJSONLog(t *testing.T) {
+	w := func(service string, o Outcome, k Kind, user string) webWant {
+		return webWant{addr: "192.0.2.7", service: service, outcome: o, kind: k, user: user}
+	}
+	nobody := webWant{service: "http"}
+	runWeb(t, Options{}, jsonLog, []webCase{
+		// nginx by hand, Caddy, Traefik, Envoy, Google
+		{`{"time":"2026-10-10T13:55:36+00:00","remote_addr":"192.0.2.7","remote_user":"bob","request":"GET /x HTTP/1.1","status":401}`, w("http", Failure, Plain, "bob")},
+		{`{"remote_addr":"192.0.2.7","remote_user":"","request":"GET /x HTTP/1.1","status":"401"}`, w("http", Other, Plain, "")},
+		{`{"level":"info","ts":1791640536.1,"logger":"http.log.access.log0","msg":"handled request","request":{"remote_ip":"192.0.2.7","client_ip":"192.0.2.7","method":"GET","host":"h","uri":"/x","headers":{"User-Agent":["a"],"Client-Ip":["203.0.113.66"]}},"user_id":"bob","status":200}`, w("caddy", Other, Plain, "bob")},
+		{`{"logger":"http.log.access","request":{"remote_ip":"10.0.0.1","client_ip":"192.0.2.7","method":"GET","uri":"/x"},"status":403}`, w("caddy", Other, Forbidden, "")},
+		{`{"logger":"http.log.access","request":{"remote_ip":"192.0.2.7","method":"GET","uri":"/x","headers":{"Authorization":["REDACTED"]}},"user_id":"","status":401}`, w("caddy", Failure, Plain, "")},
+		{`{"ClientAddr":"192.0.2.7:39490","ClientHost":"192.0.2.7","ClientUsername":"-","DownstreamStatus":404,"RequestMethod":"GET","RequestPath":"/x","request_Client-Ip":"203.0.113.66"}`, w("traefik", Other, Plain, "")},
+		{`{"ClientAddr":"192.0.2.7:39490","ClientHost":"192.0.2.7","ClientUsername":"bob","DownstreamStatus":401,"RequestMethod":"GET","RequestPath":"/x"}`, w("traefik", Failure, Plain, "bob")},
+		{`{"downstream_remote_address":"192.0.2.7:5","method":"GET","path":"/x","response_code":429,"x_forwarded_for":"203.0.113.66"}`, w("envoy", Other, Limited, "")},
+		{`{"httpRequest":{"remoteIp":"192.0.2.7","requestMethod":"GET","requestUrl":"http://h/x","status":200}}`, w("http", Other, Plain, "")},
+		{`{"client":{"ip":"192.0.2.7"},"http.request.method":"GET","url.path":"/x","http.response.status_code":200}`, w("http", Other, Plain, "")},
+		// applications that tell of a login
+		{`{"level":"warn","msg":"Login failed: bad password","user":"bob","remote_ip":"192.0.2.7"}`, w("app", Failure, Plain, "bob")},
+		{`{"event":"user.login","success":false,"user":"bob","addr.remote":"192.0.2.7:34204"}`, w("app", Failure, Plain, "bob")},
+		{`{"event":"user.login","success":true,"user":"bob","addr.remote":"192.0.2.7:34204"}`, w("app", Success, Plain, "bob")},
+		{`{"action":"login_failed","client_ip":"192.0.2.7","error":"user not found"}`, w("app", Failure, UnknownUser, "")},
+		{`{"msg":"[client \"192.0.2.7\"] Coraza: Access denied (phase 1). x"}`, w("coraza", Failure, Forbidden, "")},
+		{`{"msg":"[client \"192.0.2.7\"] Coraza: Warning. x"}`, w("coraza", Other, Plain, "")},
+		{`{"msg":"started","ip":"192.0.2.7"}`, webWant{}},
+		{`{"msg":"Login failed","user":"bob"}`, webWant{}},
+		// two addresses: two readings
+		{`{"remote_addr":"192.0.2.7","client_ip":"203.0.113.66","request":"GET /x HTTP/1.1","status":200}`, nobody},
+		{`{"remote_addr":"192.0.2.7","remote_addr":"203.0.113.66","request":"GET /x HTTP/1.1","status":200}`, nobody},
+		{`{"remote_addr":"192.0.2.7","client_ip":"::ffff:192.0.2.7","request":"GET /x HTTP/1.1","status":200}`, w("http", Other, Plain, "")},
+		{`{"request":{"remote_ip":"192.0.2.7"},"remote_addr":"203.0.113.66","uri":"/","status":200}`, nobody},
+		// keys that clients fill
+		{`{"params":{"ip":"203.0.113.66"},"remote_ip":"192.0.2.7","status":200,"path":"/x"}`, w("http", Other, Plain, "")},
+		{`{"args":[{"ip":"203.0.113.66"}],"remote_ip":"192.0.2.7","status":200,"path":"/x"}`, w("http", Other, Plain, "")},
+		// not a whole object
+		{`{"remote_addr":"192.0.2.7","request":"GET /x HTTP/1.1","status":200`, webWant{}},
+		{`{"remote_addr":"192.0.2.7","request":"GET /x HTTP/1.1","status":200} {"x":1}`, webWant{}},
+		{`{"remote_addr":"192.0.2.7" "request":"GET /x HTTP/1.1","status":200}`, webWant{}},
+		{`{"remote_addr":"192.0.2.7","agent":"x"y","status":200}`, webWant{}},
+		{strings.Repeat(`{"a":`, 10000), webWant{}},
+		{`{"a":` + strings.Repeat(`[`, 10000), webWant{}},
+	})
+}
+
+func TestJSONEscapesAreDecoded(t *testing.T) {
+	p := webParser(t, Options{})
+	var ev Event
+	line := `{"remote_addr":"192.0.2.7","remote_user":"b\u00f6b \ud83d\ude00","request":"GET \/a\"b HTTP/1.1","status":200,"agent":"x\x22\n"}`
+	if !jsonLog(p, []byte(line), &ev) {
+		t.Fatal("not understood")
+	}
+	if string(ev.User) != "böb 😀" || string(ev.Path) != `/a"b` || string(ev.Agent) != "x\"\n" {
+		t.Errorf("got %q %q %q", ev.User, ev.Path, ev.Agent)
+	}
+	p.Reset()
+	if got := len(p.web.scratch); got != 0 {
+		t.Errorf("%d bytes kept after Reset", got)
+	}
+}
+
+func TestUnescape(t *testing.T) {
+	for in, want := range map[string]string{
+		`plain`: "plain", `a\tb\r\n\b\f`: "a\tb\r\n\b\f", `\\\"\/`: `\"/`, `\u0041\x42`: "AB",
+		`\ud83d\ude00`: "😀", `\ud83d`: "\ufffd", `\ud83dx`: "\ufffdx", `\u12`: `\u12`, `\xg0`: `\xg0`, `\q`: `\q`, `\`: `\`,
+	} {
+		if got := string(unescape(nil, []byte(in))); got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestJSONTimes(t *testing.T) {
+	const want = "2026-10-10T13:55:36Z"
+	p := webParser(t, Options{})
+	for _, v := range []string{`"2026-10-10T13:55:36Z"`, `"10/Oct/2026:13:55:36 +0000"`, `1791640536`, `1791640536.25`, `"1791640536.250"`, `1791640536000`, `1791640536000000`, `1791640536000000000`} {
+		got := webTime(t, p, jsonLog, `{"time":`+v+`,"remote_addr":"192.0.2.7","status":200,"uri":"/"}`)
+		if got.Truncate(time.Second).Format(time.RFC3339) != want {
+			t.Errorf("%s: got %v", v, got)
+		}
+	}
+}
+
+func TestLogfmt(t *testing.T) {
+	w := func(service string, o Outcome, user string) webWant {
+		return webWant{addr: "192.0.2.7", service: service, outcome: o, user: user}
+	}
+	runWeb(t, Options{}, logfmtLog, []webCase{
+		{`time="2026-10-10T13:55:36Z" level=error msg="Unsuccessful 1FA authentication attempt by user 'bob'" method=POST path=/api/firstfactor remote_ip=192.0.2.7`, w("app", Failure, "")},
+		{`logger=context userId=0 uname=bob t=2026-10-10T13:55:36+00:00 level=info msg="Invalid username or password" remote_addr=192.0.2.7`, w("app", Failure, "bob")},
+		{`level=info msg=done method=GET path=/x status=200 remote_addr=192.0.2.7:55`, w("http", Other, "")},
+		{`time="2026-10-10T13:55:36Z" level=debug msg="Handling TCP connection from 192.0.2.7:34871 to 10.0.0.1:21116"`, webWant{addr: "192.0.2.7", service: "traefik", kind: Probe}},
+		{`msg="login failed" user="x\" remote_addr=203.0.113.66" remote_addr=192.0.2.7`, w("app", Failure, `x" remote_addr=203.0.113.66`)},
+		{`msg="login failed" user=x remote_addr=203.0.113.66 remote_addr=192.0.2.7`, webWant{service: "app", outcome: Failure, user: "x"}},
+		{`msg="login failed" and words remote_addr=192.0.2.7`, webWant{}},
+		{`msg="login failed remote_addr=192.0.2.7`, webWant{}},
+		{`Failed password for root from 192.0.2.7`, webWant{}},
+	})
+}

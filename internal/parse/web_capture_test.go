@@ -1,0 +1,58 @@
+package parse
+
+import (
+	"strings"
+	"testing"
+)
+
+// The lines that real servers wrote (hack/capture/web.sh): 127.0.0.9 failed
+// these logins, and nobody else is ever named.
+func TestCapturedLines(t *testing.T) {
+	for _, c := range []struct {
+		file     string
+		read     scanner
+		failures int
+		users    string // of the failures, in order
+	}{
+		{"nginx-access.log", bareAny, 6, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\\x22, client 203.0.113.66, server|root, IP|alice"},
+		{"nginx-main.log", bareAny, 6, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\\x22, client 203.0.113.66, server|root, IP|alice"},
+		{"nginx-json.log", bareAny, 6, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\", client 203.0.113.66, server|root, IP|alice"},
+		{"nginx-error.log", bareAny, 9, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\", client 203.0.113.66, server|root, IP||||alice"},
+		{"apache-access.log", bareAny, 7, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\\\", client 203.0.113.66, server|root, IP|alice|nobody"},
+		{"apache-vhost.log", bareAny, 7, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\\\", client 203.0.113.66, server|root, IP|alice|nobody"},
+		{"apache-error.log", bareAny, 9, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\", client 203.0.113.66, server|root, IP|alice|nobody||"},
+		{"haproxy.log", haproxyAny, 10, ""},
+		{"lighttpd-error.log", bareAny, 6, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\", client 203.0.113.66, server|root, IP|alice"},
+		{"lighttpd-access.log", bareAny, 0, ""},
+		{"squid-access.log", bareAny, 1, ""},
+	} {
+		p := webParser(t, Options{})
+		failures, users, unknown := 0, []string{}, 0
+		for _, line := range webLines(t, c.file) {
+			var ev Event
+			if !c.read(p, []byte(line), &ev) {
+				unknown++
+				continue
+			}
+			switch a := ev.Addr.String(); a {
+			case "127.0.0.9", "127.0.0.1", "::1", "invalid IP":
+			default:
+				t.Errorf("%s: blames %s: %s", c.file, a, line)
+			}
+			if ev.Outcome == Failure {
+				failures++
+				users = append(users, string(ev.User))
+			}
+		}
+		got := strings.Join(users, "|")
+		if c.users == "" {
+			got = ""
+		}
+		if failures != c.failures || got != c.users {
+			t.Errorf("%s: got %d failures of %s, want %d of %s", c.file, failures, got, c.failures, c.users)
+		}
+		if unknown > 0 {
+			t.Errorf("%s: %d lines not understood", c.file, unknown)
+		}
+	}
+}

@@ -23,6 +23,8 @@ type ReadOptions struct {
 	MaxLine int
 	// Service and Format are hints for the parser, handed on in Origin.
 	Service, Format string
+	// Stdin is what "-" names; nil is the process's standard input.
+	Stdin io.Reader
 }
 
 // ReadFiles reads finished files, unpacked when they begin like gzip, zstd, xz
@@ -31,7 +33,9 @@ type ReadOptions struct {
 // order of their content's time, where the first of them is named; different
 // logs stay in the order given.
 //
-// emit owns each batch until it releases it; Backlog is set. A file that
+// emit owns each batch until it releases it; Backlog is set, Arrival is when
+// the file was last written (no line of it can be younger), and Origin.Spec is
+// -1. A file that
 // cannot be read, or only in part, does not keep the others from being read:
 // ReadFiles returns all such errors. An error of emit or of ctx ends it.
 func ReadFiles(ctx context.Context, paths []string, o ReadOptions, emit func(*Batch) error) error {
@@ -40,8 +44,8 @@ func ReadFiles(ctx context.Context, paths []string, o ReadOptions, emit func(*Ba
 	}
 	var pool pools
 	var errs []error
-	for i, path := range orderFiles(paths, o.Stamp) {
-		origin := &Origin{Name: path, Service: o.Service, Format: o.Format, Spec: i}
+	for _, path := range orderFiles(paths, o.Stamp) {
+		origin := &Origin{Name: path, Service: o.Service, Format: o.Format, Spec: -1}
 		err := readFile(ctx, origin, &pool, o, emit)
 		var stop stopError
 		if errors.As(err, &stop) {
@@ -56,7 +60,8 @@ func ReadFiles(ctx context.Context, paths []string, o ReadOptions, emit func(*Ba
 type stopError struct{ error }
 
 func readFile(ctx context.Context, origin *Origin, pool *pools, o ReadOptions, emit func(*Batch) error) error {
-	u, err := openInput(origin)
+	written := lastWritten(origin.Name)
+	u, err := openInput(origin, o.Stdin)
 	if err != nil {
 		return err
 	}
@@ -75,7 +80,7 @@ func readFile(ctx context.Context, origin *Origin, pool *pools, o ReadOptions, e
 			return fmt.Errorf("reading %s after line %d: %w", origin.Name, lines.number, pathless(err))
 		}
 		batch := b.asBatch()
-		batch.Origin, batch.Arrival, batch.Backlog = origin, time.Now(), true
+		batch.Origin, batch.Arrival, batch.Backlog = origin, written, true
 		batch.Pos = Pos{Offset: lines.off, Line: lines.number}
 		if err := emit(batch); err != nil {
 			return stopError{err}
@@ -83,13 +88,25 @@ func readFile(ctx context.Context, origin *Origin, pool *pools, o ReadOptions, e
 	}
 }
 
+// lastWritten is when the file was, now for what is no file.
+func lastWritten(path string) time.Time {
+	now := time.Now()
+	if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() && fi.ModTime().Before(now) {
+		return fi.ModTime()
+	}
+	return now
+}
+
 // openInput opens the file that origin names, and names standard input.
-func openInput(origin *Origin) (*unpacked, error) {
+func openInput(origin *Origin, stdin io.Reader) (*unpacked, error) {
 	if origin.Name != "-" {
 		return openUnpacked(origin.Name)
 	}
 	origin.Name = "stdin"
-	u, err := unpack(os.Stdin, io.NopCloser(nil))
+	if stdin == nil {
+		stdin = os.Stdin
+	}
+	u, err := unpack(stdin, io.NopCloser(nil))
 	if err != nil {
 		return nil, fmt.Errorf("reading stdin: %w", pathless(err))
 	}

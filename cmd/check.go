@@ -1,0 +1,95 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"stoplog/internal/rules"
+)
+
+// DefaultRules is where the rules are unless told otherwise; when the file is
+// absent, the built-in ones hold.
+const DefaultRules = "/etc/stoplog/rules.yaml"
+
+// loadRules reads the rules file, or the built-in ones when path is empty and
+// the default file is absent. name is what status calls them.
+func (e *env) loadRules(path string) (set *rules.Set, problems []rules.Problem, name string) {
+	if path == "" {
+		if _, err := os.Lstat(DefaultRules); errors.Is(err, fs.ErrNotExist) {
+			set, problems = rules.LoadBytes("built-in", e.example, "")
+			return set, problems, "built-in"
+		}
+		path = DefaultRules
+	}
+	set, problems = rules.Load(path)
+	return set, problems, path
+}
+
+// rulesError prints every mistake and returns the error that ends the command.
+func (e *env) rulesError(problems []rules.Problem) error {
+	for _, p := range problems {
+		fmt.Fprintln(e.errw, plain(p.Error()))
+	}
+	n := 0
+	for _, p := range problems {
+		if !p.Warning {
+			n++
+		}
+	}
+	return coded{exitRules, fmt.Errorf("the rules have %s", plural(n, "mistake"))}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func checkCmd(e *env) *cobra.Command {
+	return withJSON(e, &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Tell every mistake in the rules, with its line",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			path := ""
+			if len(args) == 1 {
+				path = args[0]
+			}
+			return runCheck(e, path)
+		},
+	})
+}
+
+func runCheck(e *env, path string) error {
+	set, problems, name := e.loadRules(path)
+	if e.json {
+		if err := jsonLines(e.out, problems); err != nil {
+			return err
+		}
+		if set == nil {
+			return coded{exitRules, nil}
+		}
+		return nil
+	}
+	if set == nil {
+		return e.rulesError(problems)
+	}
+	for _, p := range problems {
+		fmt.Fprintln(e.errw, plain(p.Error()))
+	}
+	fmt.Fprintf(e.out, "%s: %s, %s\n", plain(name), plural(len(set.Rules), "rule"), plural(len(set.Sources), "source"))
+	rows := make([][]string, len(set.Rules))
+	for i, r := range set.Rules {
+		mode := ""
+		if r.Observe {
+			mode = "observe"
+		}
+		rows[i] = []string{r.Name, mode, cell(r.About, 90)}
+	}
+	return table(e.out, "RULE\tMODE\tABOUT", rows)
+}

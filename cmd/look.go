@@ -1,0 +1,219 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stoplog/internal/control"
+	"stoplog/internal/rules"
+)
+
+// listOptions choose and order what list shows.
+type listOptions struct {
+	sort string
+	rule string
+	in   string // only blocks that touch this prefix
+}
+
+func listCmd(e *env) *cobra.Command {
+	var o listOptions
+	c := withJSON(e, &cobra.Command{
+		Use:   "list",
+		Short: "Show what is blocked now, by which rule, and until when",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return runList(c.Context(), e, o) },
+	})
+	c.Flags().StringVar(&o.sort, "sort", "until", "order by: until, since, prefix, rule or count")
+	c.Flags().StringVar(&o.rule, "rule", "", "only blocks of this rule")
+	c.Flags().StringVar(&o.in, "in", "", "only blocks that touch this address or prefix")
+	return c
+}
+
+func runList(ctx context.Context, e *env, o listOptions) error {
+	less, err := blockOrder(o.sort)
+	if err != nil {
+		return err
+	}
+	var in netip.Prefix
+	if o.in != "" {
+		if in, err = parseTarget(o.in); err != nil {
+			return err
+		}
+	}
+	c := e.client()
+	defer c.Close()
+	bs, err := c.List(ctx)
+	if err != nil {
+		return err
+	}
+	bs = slices.DeleteFunc(bs, func(b control.Block) bool {
+		p, err := netip.ParsePrefix(b.Prefix)
+		return o.rule != "" && b.Rule != o.rule || in.IsValid() && (err != nil || !p.Overlaps(in))
+	})
+	slices.SortStableFunc(bs, less)
+	if e.json {
+		return jsonLines(e.out, bs)
+	}
+	return printBlocks(e.out, bs, time.Now())
+}
+
+func blockOrder(by string) (func(a, b control.Block) int, error) {
+	switch by {
+	case "until":
+		return func(a, b control.Block) int { return a.Until.Compare(b.Until) }, nil
+	case "since":
+		return func(a, b control.Block) int { return b.Since.Compare(a.Since) }, nil
+	case "prefix":
+		return func(a, b control.Block) int { return comparePrefix(a.Prefix, b.Prefix) }, nil
+	case "rule":
+		return func(a, b control.Block) int { return strings.Compare(a.Rule, b.Rule) }, nil
+	case "count":
+		return func(a, b control.Block) int { return b.Count - a.Count }, nil
+	}
+	return nil, usage("--sort %s: one of until, since, prefix, rule, count is wanted", by)
+}
+
+func comparePrefix(a, b string) int {
+	p, errP := netip.ParsePrefix(a)
+	q, errQ := netip.ParsePrefix(b)
+	if errP != nil || errQ != nil {
+		return strings.Compare(a, b)
+	}
+	return p.Compare(q)
+}
+
+func printBlocks(w io.Writer, bs []control.Block, now time.Time) error {
+	if len(bs) == 0 {
+		_, err := fmt.Fprintln(w, "nothing is blocked")
+		return err
+	}
+	rows := make([][]string, len(bs))
+	for i, b := range bs {
+		rows[i] = []string{b.Prefix, plain(b.Rule), fmt.Sprint(b.Count), stamp(b.Since), "in " + ago(b.Until.Sub(now)), plain(b.Backend), cell(b.Reason, 60)}
+	}
+	return table(w, "PREFIX\tRULE\tCOUNT\tSINCE\tENDS\tBACKEND\tREASON", rows)
+}
+
+func historyCmd(e *env) *cobra.Command {
+	var since string
+	var limit int
+	c := withJSON(e, &cobra.Command{
+		Use:   "history [ADDR|PREFIX]",
+		Short: "Show what was blocked, unblocked and changed, newest first",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			q := control.HistoryQuery{Limit: limit}
+			if len(args) == 1 {
+				p, err := parseTarget(args[0])
+				if err != nil {
+					return err
+				}
+				q.Target = p.String()
+			}
+			if since != "" {
+				d, err := rules.ParseDuration(since)
+				if err != nil {
+					return usage("--since %s: a time such as 24h or 7d is wanted", since)
+				}
+				q.Since = time.Now().Add(-d)
+			}
+			return runHistory(c.Context(), e, q)
+		},
+	})
+	c.Flags().StringVar(&since, "since", "", "only the last, such as 24h or 7d")
+	c.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	return c
+}
+
+func runHistory(ctx context.Context, e *env, q control.HistoryQuery) error {
+	c := e.client()
+	defer c.Close()
+	as, err := c.History(ctx, q)
+	if err != nil {
+		return err
+	}
+	if e.json {
+		return jsonLines(e.out, as)
+	}
+	return printHistory(e.out, as)
+}
+
+func printHistory(w io.Writer, as []control.AuditEntry) error {
+	rows := make([][]string, len(as))
+	for i, a := range as {
+		rows[i] = []string{stamp(a.Time), plain(a.What), a.Prefix, plain(a.Rule), a.TTL, cell(a.By, 16), cell(a.Reason, 60)}
+	}
+	return table(w, "WHEN\tWHAT\tPREFIX\tRULE\tTTL\tBY\tREASON", rows)
+}
+
+func explainCmd(e *env) *cobra.Command {
+	return withJSON(e, &cobra.Command{
+		Use:   "explain ADDR",
+		Short: "Tell all that is known of an address: blocked or not, why, and what would change it",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(c *cobra.Command, args []string) error { return runExplain(c.Context(), e, args[0]) },
+	})
+}
+
+func runExplain(ctx context.Context, e *env, addr string) error {
+	p, err := parseTarget(addr)
+	if err != nil {
+		return err
+	}
+	if !p.IsSingleIP() {
+		return usage("explain wants one address, and %s is a prefix", p)
+	}
+	c := e.client()
+	defer c.Close()
+	x, err := c.Explain(ctx, p.Addr().String())
+	if err != nil {
+		return err
+	}
+	if e.json {
+		return jsonLines(e.out, []control.Explanation{x})
+	}
+	return printExplanation(e.out, x, time.Now())
+}
+
+func printExplanation(w io.Writer, x control.Explanation, now time.Time) error {
+	var b strings.Builder
+	if len(x.Blocked) == 0 {
+		fmt.Fprintf(&b, "%s is not blocked.\n", x.Addr)
+	}
+	for _, k := range x.Blocked {
+		fmt.Fprintf(&b, "%s is blocked as part of %s by %s since %s, until %s (in %s).\n", x.Addr, k.Prefix, plain(k.Rule), stamp(k.Since), stamp(k.Until), ago(k.Until.Sub(now)))
+		if k.Reason != "" {
+			fmt.Fprintf(&b, "  %s\n", plain(k.Reason))
+		}
+		for _, l := range k.Evidence {
+			fmt.Fprintf(&b, "  | %s\n", cell(l, 400))
+		}
+		if k.Partial {
+			b.WriteString("  | (and more lines, not kept)\n")
+		}
+	}
+	for _, a := range x.Allowed {
+		fmt.Fprintf(&b, "Allowed by %s (%s).\n", a.Prefix, plain(a.Origin))
+	}
+	for _, k := range x.KnownGood {
+		fmt.Fprintf(&b, "Known-good: %s.\n", plain(k))
+	}
+	for _, l := range x.Levels {
+		fmt.Fprintf(&b, "Bucket %s of %s: %.1f of %d.\n", plain(l.Key), plain(l.Rule), l.Level, l.Capacity)
+	}
+	for _, a := range x.Advice {
+		fmt.Fprintln(&b, plain(a))
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil || len(x.History) == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	return printHistory(w, x.History)
+}

@@ -1,0 +1,149 @@
+// Package cmd is the command line: one file a command, each turning flags
+// into options for a function that knows no cobra.
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"stoplog/internal/control"
+)
+
+// Version is set by the linker (-X stoplog/cmd.Version=…).
+var Version = "dev"
+
+// Exit codes, part of the command line's contract.
+const (
+	exitOK       = 0
+	exitRuntime  = 1
+	exitUsage    = 2
+	exitRules    = 3
+	exitNoDaemon = 4
+)
+
+// coded is an error that chose its exit code. An empty text is not printed:
+// the command has said all there is.
+type coded struct {
+	code int
+	err  error
+}
+
+func (c coded) Error() string {
+	if c.err == nil {
+		return ""
+	}
+	return c.err.Error()
+}
+func (c coded) Unwrap() error { return c.err }
+
+func usage(format string, args ...any) error {
+	return coded{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// env is what every command needs of its surroundings.
+type env struct {
+	example []byte // the built-in rules
+	out     io.Writer
+	errw    io.Writer
+	in      io.Reader
+	socket  string
+	json    bool
+}
+
+// Main runs the command line args (without the program's name) with the
+// built-in rules and returns the exit code. It blocks until done or, for run,
+// until SIGINT or SIGTERM.
+func Main(example []byte, args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	e := &env{example: example, out: os.Stdout, errw: os.Stderr, in: os.Stdin}
+	return execute(ctx, e, args)
+}
+
+func execute(ctx context.Context, e *env, args []string) int {
+	root := newRoot(e)
+	root.SetArgs(args)
+	root.SetIn(e.in)
+	root.SetOut(e.out)
+	root.SetErr(e.errw)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(e.errw, "stoplog:", plain(text))
+	}
+	return code(err)
+}
+
+func code(err error) int {
+	var c coded
+	switch {
+	case errors.As(err, &c):
+		return c.code
+	case errors.Is(err, control.ErrNoDaemon):
+		return exitNoDaemon
+	case errors.Is(err, control.ErrBadOrder):
+		return exitUsage
+	}
+	return exitRuntime
+}
+
+func newRoot(e *env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "stoplog",
+		Short: "Hold back floods of failed logins: tail logs, fill leaky buckets, block prefixes for a while",
+		Long: `stoplog tails access and auth logs, pours failures into leaky buckets kept per
+network prefix, and on breach blocks the prefix with a TTL.
+
+Exit status: 0 done, 1 something failed, 2 wrong usage, 3 broken rules,
+4 no daemon is running.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.PersistentFlags().StringVar(&e.socket, "socket", control.DefaultSocket, "the daemon's control socket")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{exitUsage, err} })
+	root.AddCommand(commands(e)...)
+	for _, c := range root.Commands() {
+		markUsage(c)
+	}
+	root.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usage("there is no command %q; see: stoplog help", args[0])
+		}
+		return nil
+	}
+	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	return root
+}
+
+// markUsage gives every complaint about arguments the code for usage.
+func markUsage(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usage("%w; see: %s --help", err, c.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		markUsage(sub)
+	}
+}
+
+// withJSON adds --json to a reading command.
+func withJSON(e *env, c *cobra.Command) *cobra.Command {
+	c.Flags().BoolVar(&e.json, "json", false, "one JSON object a line, in a stable shape")
+	return c
+}
+
+// client returns a client of the daemon; close it.
+func (e *env) client() *control.Client { return control.Dial(e.socket) }

@@ -1,0 +1,86 @@
+package cmd
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+
+	"stoplog/internal/firewall"
+	"stoplog/internal/rules"
+)
+
+func asError[T error](err error, target *T) bool { return errors.As(err, target) }
+
+// groupID is the group's number, -1 when there is none or we may not give it.
+func groupID(name string) int {
+	if os.Geteuid() != 0 {
+		return -1
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return -1
+	}
+	id, err := strconv.Atoi(g.Gid)
+	if err != nil {
+		return -1
+	}
+	return id
+}
+
+// wallConfig is the rules' firewall section as the walls want it.
+func wallConfig(set *rules.Set, name string) firewall.Options {
+	f := set.Firewall
+	o := firewall.Options{
+		Name: name, Hook: firewall.Hook(f.Hook), Forward: f.Forward, Slow: f.SlowRate,
+		MaxRules: f.MaxRules, MaxSet: f.MaxSet, HostsDeny: f.HostsDeny,
+		Exec: firewall.ExecOptions{Block: f.Exec.Block, Unblock: f.Exec.Unblock, Timeout: f.Exec.Timeout},
+	}
+	o.Set4, o.Set6 = setName(f.Sets, f.Sets.V4), setName(f.Sets, f.Sets.V6)
+	return o
+}
+
+// setName names one of the administrator's own sets.
+func setName(s rules.Sets, name string) string {
+	if name == "" {
+		return ""
+	}
+	if s.Kind == "nft" {
+		return "nft:" + joinTable(s.Table) + ":" + name
+	}
+	return "ipset:" + name
+}
+
+// joinTable turns "inet filter" into "inet:filter".
+func joinTable(t string) string {
+	out := []byte(t)
+	for i, c := range out {
+		if c == ' ' {
+			out[i] = ':'
+		}
+	}
+	return string(out)
+}
+
+// notifyReady tells the service manager that we are up (sd_notify(3)).
+func notifyReady(log *slog.Logger) { notify(log, "READY=1") }
+
+func notify(log *slog.Logger, state string) {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return
+	}
+	if path[0] == '@' {
+		path = "\x00" + path[1:]
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err == nil {
+		_, err = c.Write([]byte(state))
+		c.Close()
+	}
+	if err != nil {
+		log.Warn("telling the service manager", "problem", err.Error())
+	}
+}

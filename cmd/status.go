@@ -1,0 +1,100 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stoplog/internal/control"
+)
+
+func statusCmd(e *env) *cobra.Command {
+	return withJSON(e, &cobra.Command{
+		Use:   "status",
+		Short: "Show on one screen how the daemon is: sources, rules, walls, troubles",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return runStatus(c.Context(), e) },
+	})
+}
+
+func runStatus(ctx context.Context, e *env) error {
+	c := e.client()
+	defer c.Close()
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if e.json {
+		return jsonLines(e.out, []control.Status{s})
+	}
+	return printStatus(e.out, s, time.Now())
+}
+
+func printStatus(w io.Writer, s control.Status, now time.Time) error {
+	dry := ""
+	if s.DryRun {
+		dry = ", dry run: nothing is really blocked"
+	}
+	fmt.Fprintf(w, "stoplog %s is %s%s (pid %d, up %s)\n", plain(s.Version), plain(s.State), dry, s.PID, ago(now.Sub(s.Started)))
+	for _, t := range s.Trouble {
+		fmt.Fprintln(w, "  !", plain(t))
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintln(w, "  -", plain(n))
+	}
+	fmt.Fprintf(w, "\nrules      %s\nrights     %s\nblocks     %d\nlines      %d, %d understood%s\nbuckets    %d of %d%s\nknown-good %d\nmemory     %.1f MB\n",
+		plain(s.Rules), plain(s.Rights), s.Blocks, s.Lines, s.Events, share(s.Unknown, s.Lines), s.Buckets, s.BucketCap, evicted(s.Evicted), s.KnownGood, float64(s.MemoryKiB)/1024)
+	for _, f := range s.Flags {
+		fmt.Fprintf(w, "flag       %s for another %s\n", f.Name, ago(f.Until.Sub(now)))
+	}
+	fmt.Fprintln(w)
+	if err := table(w, "SOURCE\tSTATE\tLINES\tEVENTS\tLAG\tREMARK", sourceRows(s.Sources)); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	walls := make([][]string, len(s.Backends))
+	for i, b := range s.Backends {
+		walls[i] = []string{plain(b.Name), plain(b.State), fmt.Sprint(b.Entries), plain(b.Why)}
+	}
+	if err := table(w, "WALL\tSTATE\tENTRIES\tREMARK", walls); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	rows := make([][]string, len(s.RuleStats))
+	for i, r := range s.RuleStats {
+		rows[i] = []string{plain(r.Name), fmt.Sprint(r.Matched), fmt.Sprint(r.Breaches), r.Mode}
+	}
+	return table(w, "RULE\tMATCHED\tBREACHES\tMODE", rows)
+}
+
+func share(n, of uint64) string {
+	if of == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.1f %% not recognised)", 100*float64(n)/float64(of))
+}
+
+func evicted(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d pushed out)", n)
+}
+
+func sourceRows(ss []control.SourceStatus) [][]string {
+	rows := make([][]string, len(ss))
+	for i, s := range ss {
+		remark := s.Why
+		if s.SkewMs != 0 {
+			remark += fmt.Sprintf(" stamps are %s off", time.Duration(s.SkewMs)*time.Millisecond)
+		}
+		if s.Cut > 0 {
+			remark += fmt.Sprintf(" %d lines too long, cut", s.Cut)
+		}
+		rows[i] = []string{plain(s.Name), plain(s.State), fmt.Sprint(s.Lines), fmt.Sprint(s.Events), fmt.Sprint(s.LagByte), plain(remark)}
+	}
+	return rows
+}

@@ -1,0 +1,186 @@
+// Package daemon wires the house: sources, pipeline, walls, the
+// administrator's door. It is the only place that starts goroutines, tells
+// the time and decides what happens on reload and at the end.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"stoplog/internal/control"
+	"stoplog/internal/detect"
+	"stoplog/internal/firewall"
+	"stoplog/internal/ledger"
+	"stoplog/internal/pipeline"
+	"stoplog/internal/protect"
+	"stoplog/internal/rules"
+	"stoplog/internal/source"
+)
+
+// Options are what a daemon is made of. The caller keeps nothing of it.
+type Options struct {
+	Version string
+	// Load reads the rules, at the start and at each reload. It must be safe
+	// to call at any time.
+	Load func() (*rules.Set, []rules.Problem)
+	// RulesName is what status calls them.
+	RulesName string
+	StateDir  string // must exist and be writable
+	// Listener is the control socket; the daemon closes it.
+	Listener net.Listener
+	// Wall blocks; the daemon owns it, but does not tear it down at the end.
+	Wall     firewall.Backend
+	WallName string
+	// WallWhy says why this wall was chosen.
+	WallWhy string
+	DryRun  bool
+	Rights  string
+	// FlagsDir is where raised flags are files; "" = none.
+	FlagsDir string
+	Since    time.Time // where a first start begins; zero: at the end
+	Log      *slog.Logger
+	// Ready, when set, is called once the walls stand and the door is open.
+	Ready func()
+	// SaveEvery is the time between snapshots; 0: 30 s.
+	SaveEvery time.Duration
+}
+
+// daemon is the state of Run. All fields below the line belong to the loop's
+// goroutine; others reach them by ask.
+type daemon struct {
+	opt     Options
+	log     *slog.Logger
+	started time.Time
+	asks    chan func()
+	stopped chan struct{}
+	keeper  *keeper
+	errands *errands
+	sources *source.Set
+
+	// of the loop:
+	set        *rules.Set
+	machine    *pipeline.Machine
+	engine     *detect.Engine
+	ledger     *ledger.Ledger
+	positions  map[string]source.Pos
+	recovering bool
+	dirty      bool
+	savedAt    time.Time
+	saveErr    error
+	reloadedAt time.Time
+	reloadErr  string
+	notes      []string
+	protected  []protect.Addr
+	files      fileTimes
+	nextExpiry time.Time
+}
+
+// Run follows, counts and blocks until ctx ends, then saves the state and
+// returns nil. Blocks are left standing: their TTLs hold without us. A
+// non-nil error says what could not go on.
+func Run(ctx context.Context, o Options) error {
+	d, err := open(o)
+	if err != nil {
+		return err
+	}
+	defer d.ledger.Close()
+	return d.run(ctx)
+}
+
+// open brings back the state; nothing runs yet.
+func open(o Options) (*daemon, error) {
+	now := time.Now()
+	if o.SaveEvery == 0 {
+		o.SaveEvery = 30 * time.Second
+	}
+	set, problems := o.Load()
+	if set == nil {
+		return nil, &RulesError{Problems: problems}
+	}
+	d := &daemon{
+		opt: o, log: o.Log, started: now, set: set,
+		asks: make(chan func()), stopped: make(chan struct{}),
+		positions: map[string]source.Pos{}, recovering: true,
+		errands: newErrands(o.Log),
+	}
+	for _, w := range set.Warnings {
+		d.log.Warn("rules", "warning", w.Error())
+	}
+	led, rec, err := ledger.Open(o.StateDir, now, d.ledgerOptions(set))
+	if err != nil {
+		return nil, err
+	}
+	d.ledger = led
+	d.engine = detect.New(set, detect.Options{Seed: seed()})
+	kit, err := pipeline.NewKit(set, time.Local)
+	if err != nil {
+		led.Close()
+		return nil, err
+	}
+	d.machine = pipeline.New(kit, d.engine, led)
+	d.restore(rec)
+	d.keeper = newKeeper(o.Wall, d)
+	specs := sourceSpecs(set)
+	d.sources, err = source.New(specs, source.Options{
+		Saved: d.positions, Since: o.Since, Stamp: pipeline.Stamp(time.Local, now), MaxLine: set.Limits.LineBytes,
+		Report: func(p source.Problem) { d.log.Warn("source", "origin", p.Origin, "problem", p.Err.Error()) },
+	})
+	if err != nil {
+		led.Close()
+		return nil, err
+	}
+	d.files = watchFiles(set)
+	return d, nil
+}
+
+// run starts everything and waits for all of it to end.
+func (d *daemon) run(parent context.Context) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	batches := make(chan *source.Batch, 4)
+	parts := []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"following the logs", func(ctx context.Context) error { return d.sources.Run(ctx, batches) }},
+		{"keeping the walls", d.keeper.run},
+		{"answering", d.errands.run},
+		{"the control socket", func(ctx context.Context) error { return control.Serve(ctx, d.opt.Listener, &door{d}) }},
+	}
+	d.refreshProtected(time.Now())
+	d.tellPolicy()
+	done := make(chan error, len(parts))
+	for _, p := range parts {
+		go func() {
+			err := p.do(ctx)
+			if err != nil && ctx.Err() == nil {
+				err = fmt.Errorf("%s: %w", p.name, err)
+				cancel(err)
+			} else if ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: ended by itself", p.name))
+			}
+			done <- nil
+		}()
+	}
+	d.loop(ctx, batches)
+	close(d.stopped)
+	for range parts {
+		<-done
+	}
+	d.save(time.Now())
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return d.saveErr
+}
+
+// RulesError says that the rules cannot be used.
+type RulesError struct{ Problems []rules.Problem }
+
+func (e *RulesError) Error() string {
+	return fmt.Sprintf("the rules have %d mistakes", len(e.Problems))
+}

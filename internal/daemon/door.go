@@ -1,0 +1,338 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"stoplog/internal/control"
+	"stoplog/internal/ledger"
+	"stoplog/internal/rules"
+)
+
+// door lets the administrator's orders in: it implements control.Daemon and
+// the page's. Every method runs on the loop's goroutine by ask.
+type door struct{ d *daemon }
+
+// target reads an address or a prefix; names are never looked up.
+func target(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil || p.Addr().Is4In6() {
+		return netip.Prefix{}, control.BadOrder("%q is no address and no prefix", s)
+	}
+	return p.Masked(), nil
+}
+
+// maxReason bounds what an order may say.
+const maxReason = 500
+
+func tidy(o control.Order) (control.Order, netip.Prefix, error) {
+	if len(o.Reason) > maxReason {
+		return o, netip.Prefix{}, control.BadOrder("the reason is longer than %d bytes", maxReason)
+	}
+	if o.TTL < 0 {
+		return o, netip.Prefix{}, control.BadOrder("the time %s is negative", o.TTL)
+	}
+	p, err := target(o.Target)
+	return o, p, err
+}
+
+// do runs f on the loop and passes its answer on.
+func (x *door) do(ctx context.Context, f func(now time.Time) (control.Answer, error)) (a control.Answer, err error) {
+	if e := x.d.ask(ctx, func() { a, err = f(time.Now()) }); e != nil {
+		return control.Answer{}, e
+	}
+	return a, err
+}
+
+func (x *door) Block(ctx context.Context, o control.Order) (control.Answer, error) {
+	o, p, err := tidy(o)
+	if err != nil {
+		return control.Answer{}, err
+	}
+	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+		ttl := o.TTL
+		if ttl == 0 {
+			ttl = x.d.set.Block.TTL
+		}
+		cs, err := x.d.ledger.BlockByHand(p, ttl, o.Reason, o.By, now)
+		if len(cs) == 0 {
+			return control.Answer{}, orRefused(err, p)
+		}
+		x.d.apply(cs, "")
+		x.d.log.Info("block", "prefix", p, "by", o.By, "for", ttl, "reason", o.Reason)
+		return said(err, "blocked %s for %s", p, rules.FormatDuration(ttl))
+	})
+}
+
+// orRefused is why nothing was blocked.
+func orRefused(err error, p netip.Prefix) error {
+	if err == nil {
+		err = fmt.Errorf("%s was not blocked", p)
+	}
+	return control.BadOrder("%s", err)
+}
+
+// said answers with one sentence; err is of an order that was carried out but
+// may not survive a crash, which is no silent success.
+func said(err error, format string, args ...any) (control.Answer, error) {
+	line := fmt.Sprintf(format, args...)
+	if err != nil {
+		return control.Answer{}, fmt.Errorf("%s, but not safely on disk: %w", line, err)
+	}
+	return control.Answer{Lines: []string{line}}, nil
+}
+
+func (x *door) Unblock(ctx context.Context, o control.Order) (control.Answer, error) {
+	o, p, err := tidy(o)
+	if err != nil {
+		return control.Answer{}, err
+	}
+	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+		l, err := x.d.ledger.Unblock(p, o.By, now)
+		x.d.lift(l, "by "+o.By)
+		x.d.engine.Forget(p)
+		n := lifts(l.Changes)
+		if n == 0 {
+			x.d.save(now) // empty buckets are an order too, and on disk before the answer
+			return said(err, "nothing blocked %s; its buckets are empty now", p)
+		}
+		return said(err, "lifted %s; the buckets of %s are empty now", counted(n, "block"), p)
+	})
+}
+
+func lifts(cs []ledger.Change) (n int) {
+	for _, c := range cs {
+		if c.Op == ledger.Lift {
+			n++
+		}
+	}
+	return n
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func (x *door) Allow(ctx context.Context, o control.Order) (control.Answer, error) {
+	o, p, err := tidy(o)
+	if err != nil {
+		return control.Answer{}, err
+	}
+	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+		l, err := x.d.ledger.Allow(p, o.TTL, o.Reason, o.By, now)
+		x.d.lift(l, "allowed by "+o.By)
+		x.d.tellPolicy()
+		x.d.dirty = true
+		span := "for good"
+		if o.TTL > 0 {
+			span = "for " + rules.FormatDuration(o.TTL)
+		}
+		return said(err, "allowed %s %s", p, span)
+	})
+}
+
+func (x *door) Disallow(ctx context.Context, o control.Order) (control.Answer, error) {
+	o, p, err := tidy(o)
+	if err != nil {
+		return control.Answer{}, err
+	}
+	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+		was, err := x.d.ledger.Disallow(p, o.By, now)
+		x.d.tellPolicy()
+		if !was && err == nil {
+			return control.Answer{}, control.BadOrder("%s is not allowed by hand; see: stoplog allow list", p)
+		}
+		return said(err, "%s is no longer allowed by hand", p)
+	})
+}
+
+func (x *door) Allowed(ctx context.Context) (as []control.AllowEntry, err error) {
+	err = x.d.ask(ctx, func() { as = x.d.allowed(time.Now()) })
+	return as, err
+}
+
+// allowed lists everything that is exempt and where that comes from.
+func (d *daemon) allowed(now time.Time) []control.AllowEntry {
+	as := []control.AllowEntry{}
+	for _, a := range d.ledger.Allowances(now) {
+		e := control.AllowEntry{Prefix: a.Prefix.String(), Origin: "by hand", Reason: a.Reason, By: a.By}
+		if !a.Until.IsZero() {
+			e.Until = &a.Until
+		}
+		as = append(as, e)
+	}
+	for _, p := range d.set.Allow.Prefixes {
+		as = append(as, control.AllowEntry{Prefix: p.String(), Origin: "rules"})
+	}
+	if len(d.set.Allow.Files) > 0 {
+		listed, _ := rules.List{Files: d.set.Allow.Files}.Read()
+		for _, p := range listed {
+			as = append(as, control.AllowEntry{Prefix: p.String(), Origin: "file"})
+		}
+	}
+	for _, s := range d.set.Sources {
+		for _, p := range s.Client.Trusted {
+			as = append(as, control.AllowEntry{Prefix: p.String(), Origin: "trusted proxy"})
+		}
+	}
+	for _, a := range d.protected {
+		as = append(as, control.AllowEntry{Prefix: a.Addr.String(), Origin: "protected: " + a.Why})
+	}
+	return as
+}
+
+func (x *door) Flags(ctx context.Context) (fs []control.FlagEntry, err error) {
+	err = x.d.ask(ctx, func() { fs = x.d.flags(time.Now()) })
+	return fs, err
+}
+
+func (d *daemon) flags(now time.Time) []control.FlagEntry {
+	fs := []control.FlagEntry{}
+	for _, f := range d.ledger.Flags(now) {
+		by := f.By
+		if by == "" {
+			by = "rule " + f.Rule
+		}
+		fs = append(fs, control.FlagEntry{Name: f.Name, Until: f.Until, By: by})
+	}
+	return fs
+}
+
+func (x *door) SetFlag(ctx context.Context, o control.FlagOrder) (control.Answer, error) {
+	if !rules.FlagName(o.Name) || o.For <= 0 {
+		return control.Answer{}, control.BadOrder("flag %q: a name of a-z, 0-9 and - and a positive time are wanted", o.Name)
+	}
+	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+		err := x.d.ledger.RaiseFlag(o.Name, o.For, "", o.By, now)
+		return said(err, "flag %s is up for %s", o.Name, rules.FormatDuration(o.For))
+	})
+}
+
+func (x *door) ClearFlag(ctx context.Context, o control.FlagOrder) (control.Answer, error) {
+	if !rules.FlagName(o.Name) {
+		return control.Answer{}, control.BadOrder("flag %q: a name of a-z, 0-9 and - is wanted", o.Name)
+	}
+	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+		was, err := x.d.ledger.ClearFlag(o.Name, o.By, now)
+		if !was && err == nil {
+			return control.Answer{Lines: []string{"flag " + o.Name + " was not up"}}, nil
+		}
+		return said(err, "flag %s is down", o.Name)
+	})
+}
+
+func (x *door) Reload(ctx context.Context) (control.Answer, error) {
+	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+		var a control.Answer
+		for _, p := range x.d.reload(now, "asked to") {
+			a.Problems = append(a.Problems, p.Error())
+		}
+		if len(a.Problems) == 0 {
+			a.Lines = []string{"reloaded: " + counted(len(x.d.set.Rules), "rule") + " from " + x.d.opt.RulesName}
+		}
+		return a, nil
+	})
+}
+
+func (x *door) History(ctx context.Context, q control.HistoryQuery) ([]control.AuditEntry, error) {
+	var p netip.Prefix
+	if q.Target != "" {
+		var err error
+		if p, err = target(q.Target); err != nil {
+			return nil, err
+		}
+	}
+	if q.Limit <= 0 || q.Limit > 10000 {
+		q.Limit = 1000
+	}
+	return x.d.history(p, q.Since, q.Limit)
+}
+
+// history reads the audit trail's files; it needs no turn on the loop.
+func (d *daemon) history(p netip.Prefix, since time.Time, limit int) ([]control.AuditEntry, error) {
+	q := ledger.Query{Max: limit}
+	if p.IsValid() {
+		q.Addr = p.Addr()
+	}
+	as, err := ledger.History(d.opt.StateDir, q)
+	if err != nil {
+		return nil, err
+	}
+	out := []control.AuditEntry{}
+	for _, a := range as {
+		if !a.Time.Before(since) {
+			out = append(out, audited(a))
+		}
+	}
+	return out, nil
+}
+
+// audited is one line of the audit trail as the administrator sees it.
+func audited(a ledger.Entry) control.AuditEntry {
+	e := control.AuditEntry{Time: a.Time, What: a.Event, Rule: a.Rule, Reason: a.Reason, By: a.By, Count: a.Count}
+	if a.Prefix.IsValid() {
+		e.Prefix = a.Prefix.String()
+	}
+	if a.Flag != "" {
+		e.Reason = strings.TrimSpace(a.Flag + " " + e.Reason)
+	}
+	if a.Block != nil {
+		e.Evidence, e.Count = a.Block.Evidence, a.Block.Count
+		e.TTL = rules.FormatDuration(a.Block.Until.Sub(a.Block.Since).Round(time.Second))
+	}
+	return e
+}
+
+// deletedByHand records elements that somebody deleted with the firewall's
+// own tools as unblocked.
+func (d *daemon) deletedByHand(ps []netip.Prefix, now time.Time) {
+	for _, p := range ps {
+		standing := false
+		for _, b := range d.ledger.Covering(p.Addr(), now) {
+			standing = standing || b.Prefix == p
+		}
+		if !standing {
+			continue // ended meanwhile
+		}
+		l, err := d.ledger.UnblockExact(p, "firewall tools", now)
+		if err != nil {
+			d.note(err.Error())
+		}
+		d.lift(l, "deleted from the firewall by hand")
+	}
+}
+
+// trouble lists what is wrong now.
+func (d *daemon) trouble() []string {
+	var ts []string
+	w := d.keeper.status()
+	for _, s := range []string{w.err, w.full, d.reloadErr} {
+		if s != "" {
+			ts = append(ts, s)
+		}
+	}
+	if d.saveErr != nil {
+		ts = append(ts, "state is not saved: "+d.saveErr.Error())
+	}
+	for _, h := range d.ledger.Health() {
+		if d.saveErr == nil || !strings.Contains(d.saveErr.Error(), h) {
+			ts = append(ts, h)
+		}
+	}
+	if n := d.errands.dropped.Load(); n > 0 {
+		ts = append(ts, fmt.Sprintf("%d programs of exec answers were not run: too many waited", n))
+	}
+	return ts
+}
+
+var _ control.Daemon = (*door)(nil)

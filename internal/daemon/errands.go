@@ -1,0 +1,142 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"stoplog/internal/detect"
+	"stoplog/internal/ledger"
+)
+
+// Bounds of what rules may have done for them.
+const (
+	maxErrands  = 256 // waiting; more are dropped and counted
+	maxWorkers  = 4
+	errandTime  = 30 * time.Second
+	maxEnvValue = 1024
+)
+
+// errands runs the administrator's own programs that rules ask for. Nothing
+// waits for them: over the bound they are dropped, counted and reported.
+type errands struct {
+	log     *slog.Logger
+	queue   chan errand
+	dropped atomic.Uint64
+	tell    func(target string, br *detect.Breach, o ledger.Outcome)
+}
+
+// errand is one program to run: an argument list, no shell, and the values as
+// environment variables.
+type errand struct {
+	rule string
+	argv []string
+	env  []string
+}
+
+func newErrands(log *slog.Logger) *errands {
+	return &errands{log: log, queue: make(chan errand, maxErrands)}
+}
+
+// answers takes on what is left of a breach for us. It never blocks.
+func (e *errands) answers(br *detect.Breach, o ledger.Outcome) {
+	for _, a := range o.Answers {
+		switch a.Kind {
+		case detect.Exec:
+			e.add(errand{br.Rule, a.Argv, breachEnv(br)})
+		case detect.Notify:
+			if e.tell != nil {
+				e.tell(a.Target, br, o)
+			}
+		}
+	}
+}
+
+func (e *errands) add(x errand) {
+	select {
+	case e.queue <- x:
+	default:
+		if n := e.dropped.Add(1); n&(n-1) == 0 { // 1, 2, 4, 8…: said, not repeated for each
+			e.log.Warn("exec: too many programs wait; dropped", "rule", x.rule, "dropped", n)
+		}
+	}
+}
+
+// breachEnv tells a program of a breach. Log text reaches it as data only.
+func breachEnv(br *detect.Breach) []string {
+	prefix, addr := "", ""
+	if br.Prefix.IsValid() {
+		prefix = br.Prefix.String()
+	}
+	if br.Addr.IsValid() {
+		addr = br.Addr.String()
+	}
+	vs := [][2]string{
+		{"RULE", br.Rule}, {"KEY", br.Key}, {"PREFIX", prefix}, {"ADDR", addr}, {"SERVICE", br.Service},
+		{"USER", br.User}, {"COUNT", strconv.Itoa(br.Count)}, {"TTL", br.TTL.String()},
+		{"TIME", time.Unix(0, br.At).UTC().Format(time.RFC3339)}, {"SOURCE", br.Source},
+	}
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	for _, v := range vs {
+		s := strings.ReplaceAll(v[1], "\x00", "")
+		env = append(env, "STOPLOG_"+v[0]+"="+s[:min(len(s), maxEnvValue)])
+	}
+	return env
+}
+
+// run works off the queue until ctx ends, then waits for what runs.
+func (e *errands) run(ctx context.Context) error {
+	done := make(chan struct{})
+	for range maxWorkers {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for {
+				select {
+				case x := <-e.queue:
+					e.do(ctx, x)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	for range maxWorkers {
+		<-done
+	}
+	return nil
+}
+
+func (e *errands) do(ctx context.Context, x errand) {
+	ctx, cancel := context.WithTimeout(ctx, errandTime)
+	defer cancel()
+	c := exec.CommandContext(ctx, x.argv[0], x.argv[1:]...)
+	c.Env, c.Dir = x.env, "/"
+	// A group of its own, so that its children end with it.
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.WaitDelay = time.Second
+	var said tail
+	c.Stdout, c.Stderr = &said, &said
+	if err := c.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("ended after %s", errandTime)
+		}
+		e.log.Warn("exec", "rule", x.rule, "program", x.argv[0], "problem", err.Error(), "said", string(said))
+	}
+}
+
+// tail keeps the first part of what a program says.
+type tail []byte
+
+func (t *tail) Write(b []byte) (int, error) {
+	if room := 512 - len(*t); room > 0 {
+		*t = append(*t, b[:min(room, len(b))]...)
+	}
+	return len(b), nil
+}

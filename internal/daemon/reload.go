@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"stoplog/internal/ledger"
+	"stoplog/internal/pipeline"
+	"stoplog/internal/rules"
+)
+
+// fileTimes remembers what watched files looked like, to notice a change by a
+// cheap look.
+type fileTimes struct {
+	rules, tiers, lists map[string]fileLook
+}
+
+type fileLook struct {
+	mtime time.Time
+	size  int64
+}
+
+// watchFiles looks at all files that a set was made of.
+func watchFiles(set *rules.Set) fileTimes {
+	var tiers []string
+	for _, r := range set.Rules {
+		if r.Tiers != nil {
+			tiers = append(tiers, r.Tiers.File)
+		}
+	}
+	return fileTimes{rules: look(set.Files), tiers: look(tiers), lists: look(slices.Concat(set.Allow.Files, set.Deny.Files))}
+}
+
+// look stats the files that the globs name.
+func look(globs []string) map[string]fileLook {
+	m := map[string]fileLook{}
+	for _, g := range globs {
+		names, err := filepath.Glob(g)
+		if err != nil {
+			continue
+		}
+		for _, n := range names {
+			if fi, err := os.Stat(n); err == nil {
+				m[n] = fileLook{fi.ModTime(), fi.Size()}
+			}
+		}
+	}
+	return m
+}
+
+func sameLook(a, b map[string]fileLook) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || !w.mtime.Equal(v.mtime) || w.size != v.size {
+			return false
+		}
+	}
+	return true
+}
+
+// lookAround notices what nobody tells: files that changed, addresses that
+// came or went.
+func (d *daemon) lookAround(now time.Time) {
+	d.refreshProtected(now)
+	f := watchFiles(d.set)
+	switch {
+	case !sameLook(f.tiers, d.files.tiers):
+		d.files = f
+		d.reload(now, "a file of tiers changed")
+	case d.set.ReloadOnChange && !sameLook(f.rules, d.files.rules):
+		d.files = f
+		d.reload(now, "a file of the rules changed")
+	case !sameLook(f.lists, d.files.lists):
+		d.files = f
+		d.relist(now)
+	}
+}
+
+// relist reads the files of allowed and denied prefixes again.
+func (d *daemon) relist(now time.Time) {
+	lifted, err := d.ledger.SetOptions(d.ledgerOptions(d.set), now)
+	if err != nil {
+		d.note(err.Error())
+		return
+	}
+	d.log.Info("read the files of allowed and denied prefixes again")
+	d.lift(lifted, "allowed")
+	d.tellPolicy()
+}
+
+// reload puts new rules in place, or changes nothing and returns why.
+func (d *daemon) reload(now time.Time, why string) []rules.Problem {
+	set, problems := d.opt.Load()
+	if set == nil {
+		d.reloadErr = "the rules on disk are broken and not in use; see: stoplog check"
+		for _, p := range problems {
+			d.log.Error("reload refused", "problem", p.Error())
+		}
+		return problems
+	}
+	kit, err := pipeline.NewKit(set, time.Local)
+	var lifted ledger.Lifted
+	if err == nil {
+		lifted, err = d.ledger.SetOptions(d.ledgerOptions(set), now)
+	}
+	if err != nil {
+		d.reloadErr = err.Error()
+		return []rules.Problem{{File: d.opt.RulesName, Msg: err.Error()}}
+	}
+	// Nothing from here on can fail: the old rules end here.
+	if err := d.sources.Update(sourceSpecs(set)); err != nil {
+		d.note("reload: " + err.Error())
+	}
+	d.set = set
+	d.machine.Swap(kit)
+	d.files = watchFiles(set)
+	d.lift(lifted, "allowed")
+	d.tellPolicy()
+	d.reloadErr, d.reloadedAt, d.dirty = "", now, true
+	d.log.Info("reloaded", "why", why, "rules", len(set.Rules))
+	for _, w := range set.Warnings {
+		d.log.Warn("rules", "warning", w.Error())
+	}
+	return nil
+}

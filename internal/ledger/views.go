@@ -1,0 +1,42 @@
+package ledger
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// KnownLogin is a service that somebody logged in to. Who is not kept, only
+// recognised.
+type KnownLogin struct {
+	Service string
+	Last    time.Time
+}
+
+// KnownLogins lists what makes addr known-good at now, by service.
+func (l *Ledger) KnownLogins(addr netip.Addr, now time.Time) []KnownLogin {
+	var out []KnownLogin
+	for _, k := range l.known.by[addr.As16()] {
+		if l.known.good(addr, k.service, nil, now.UnixNano()) {
+			out = append(out, KnownLogin{k.service, time.Unix(0, k.last).UTC()})
+		}
+	}
+	slices.SortFunc(out, func(a, b KnownLogin) int { return strings.Compare(a.Service, b.Service) })
+	return out
+}
+
+// UnblockExact lifts the block of p itself and no other, as Unblock does:
+// somebody deleted it with the firewall's own tools.
+func (l *Ledger) UnblockExact(p netip.Prefix, by string, now time.Time) (Lifted, error) {
+	l.out = nil
+	p = p.Masked()
+	blocks := l.sorted(now.UnixNano(), func(q netip.Prefix) bool { return q == p })
+	if len(blocks) == 0 {
+		return Lifted{}, nil
+	}
+	e := l.lifting(opUnblock, blocks, by, now)
+	e.Prefix = p
+	err := l.order(e, now)
+	return Lifted{l.out, e.forget()}, err
+}

@@ -1,0 +1,109 @@
+package rules
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"stoplog/internal/parse/pack"
+)
+
+// Custom compiles the rules' own patterns, nil when there are none. The error
+// is of a pattern that Load let pass and that cannot be compiled.
+func (s *Set) Custom() (*pack.Set, error) {
+	var packs []*pack.Pack
+	for _, r := range s.Rules {
+		if r.Pattern == nil {
+			continue
+		}
+		p, problems := pack.CompilePattern(r.Name, r.Pattern.Text, nil, nil)
+		if p == nil {
+			return nil, fmt.Errorf("rule %s: pattern: %w", r.Name, problems[0])
+		}
+		outcome := slices.Index(outcomeWords, r.Pattern.Outcome)
+		kind := max(slices.Index(kindWords, r.Pattern.Kind), 0)
+		packs = append(packs, p.As(r.Pattern.Programs, uint8(max(outcome, 0)), uint8(kind)))
+	}
+	if packs == nil {
+		return nil, nil
+	}
+	return pack.NewSet(packs...), nil
+}
+
+// maxListFile bounds what is read of one file of prefixes.
+const maxListFile = 64 << 20
+
+// Read gives all prefixes of the list, those of its files as they are now: one
+// address or prefix a line, what follows # ignored. Lines that are neither,
+// and files that cannot be read, are told of and left out.
+func (l List) Read() ([]netip.Prefix, []Problem) {
+	all := slices.Clone(l.Prefixes)
+	var problems []Problem
+	for _, glob := range l.Files {
+		names, err := filepath.Glob(glob)
+		if err != nil {
+			problems = append(problems, Problem{File: glob, Msg: err.Error()})
+			continue
+		}
+		for _, name := range names {
+			ps, bad := readList(name)
+			all, problems = append(all, ps...), append(problems, bad...)
+		}
+	}
+	return all, problems
+}
+
+func readList(name string) (ps []netip.Prefix, problems []Problem) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, []Problem{{File: name, Msg: err.Error(), Warning: true}}
+	}
+	defer f.Close()
+	s := bufio.NewScanner(io.LimitReader(f, maxListFile))
+	for n := 1; s.Scan(); n++ {
+		text, _, _ := strings.Cut(s.Text(), "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		p, ok := listPrefix(text)
+		if !ok {
+			problems = append(problems, Problem{File: name, Line: n, Msg: fmt.Sprintf("%.80q is no address and no prefix", text), Warning: true})
+			continue
+		}
+		ps = append(ps, p)
+	}
+	if err := s.Err(); err != nil {
+		problems = append(problems, Problem{File: name, Msg: err.Error(), Warning: true})
+	}
+	return ps, problems
+}
+
+func listPrefix(text string) (netip.Prefix, bool) {
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), true
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil || p.Addr().Is4In6() {
+		return netip.Prefix{}, false
+	}
+	return p.Masked(), true
+}
+
+// FlagName reports whether name can be a flag's.
+func FlagName(name string) bool {
+	if name == "" || len(name) > 64 {
+		return false
+	}
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}

@@ -11,7 +11,7 @@ import (
 const (
 	// sweepEvery is how often files are looked at although the kernel would
 	// tell of changes: its queue can overflow.
-	sweepEvery = 5 * time.Second
+	sweepEvery = 15 * time.Second
 	// missingEvery is how often a name that leads nowhere is tried.
 	missingEvery = time.Second
 	// turnBlocks is how many blocks one file gives before it is another's turn.
@@ -30,7 +30,7 @@ type engine struct {
 	followers map[string]*follower
 	list      []*follower // in order of appearance
 	byFile    map[fileID]*follower
-	closedAt  map[fileID]Pos // where files that are no longer open were read to
+	closedAt  map[fileID]closed // where files that are no longer open were read to
 	saved     *positions
 	scanned   map[string]bool        // globs that were expanded before
 	publish   func(list []*follower) // for Status
@@ -45,6 +45,7 @@ type engine struct {
 	fullTold   bool
 	lastSweep  time.Time
 	lastMissed time.Time
+	busy       []*follower // those that are in haste
 
 	wake chan struct{} // capacity 1: something below is not empty
 
@@ -107,6 +108,8 @@ func (e *engine) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-e.wake:
+		case <-e.breath():
+			e.lookAtBusy()
 		case <-timer.C:
 			e.sweep()
 			timer.Reset(e.tick())
@@ -182,7 +185,9 @@ func (e *engine) visit(ctx context.Context, f *follower) {
 	if f.check {
 		e.look(f)
 	}
+	before := f.lines
 	e.read(ctx, f)
+	e.pace(f, f.lines-before)
 	e.retire(f)
 	f.showState()
 }

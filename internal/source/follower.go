@@ -33,7 +33,12 @@ type follower struct {
 	lastSame time.Time
 	queued   bool // in the engine's queue
 	polled   bool
-	gone     error // why the name leads to no file that can be read
+	lines    int64     // handed on
+	visited  time.Time // last
+	quick    int       // visits in quick succession that read little each
+	idle     int       // visits in haste that read nothing
+	haste    bool      // see engine.pace
+	gone     error     // why the name leads to no file that can be read
 
 	mu     sync.Mutex // guards status
 	status Status
@@ -75,17 +80,21 @@ func (f *follower) posAfter(i int, now time.Time) Pos {
 			newest = j
 		}
 	}
-	var pos *Pos
-	for j := 0; j <= newest; j++ {
-		p := f.chain[j].pos()
-		p.Older = pos
-		if j == newest {
-			p.Time = now.UnixNano()
-			return p
-		}
-		pos = &p
+	pos := f.chain[newest].pos()
+	pos.Time = now.UnixNano()
+	if newest > 0 {
+		pos.Older = f.olderPos(newest - 1)
 	}
-	return Pos{}
+	return pos
+}
+
+// olderPos is where chain[i] and those before it were read to.
+func (f *follower) olderPos(i int) *Pos {
+	pos := f.chain[i].pos()
+	if i > 0 {
+		pos.Older = f.olderPos(i - 1)
+	}
+	return &pos
 }
 
 // note remembers that something may have been lost.

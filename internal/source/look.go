@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 )
 
@@ -132,7 +133,7 @@ const clockTick = 20 * time.Millisecond
 // fromClosed goes on where the file was left, if it was open before.
 func (e *engine) fromClosed(s *segment) {
 	if p, ok := e.closedAt[s.fileID]; ok {
-		e.resumeAt(s, p)
+		e.resumeAt(s, p.Pos)
 	}
 }
 
@@ -160,7 +161,7 @@ func (e *engine) add(f *follower, s *segment) {
 // are neither s nor known.
 func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
 	for _, sib := range writtenSince(siblings(f.path), t) {
-		if s != nil && sib.fileID == s.fileID || f.indexOf(sib.fileID) >= 0 || e.byFile[sib.fileID] != nil {
+		if s != nil && sib.fileID == s.fileID || e.known(f, sib) {
 			continue
 		}
 		if missed := e.openSibling(f, sib); missed != nil {
@@ -168,6 +169,13 @@ func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
 			e.add(f, missed)
 		}
 	}
+}
+
+// known reports whether a rotated file is open or, if it was finished when it
+// was read, was read.
+func (e *engine) known(f *follower, sib sibling) bool {
+	return e.closedAt[sib.fileID].finished || e.byFile[sib.fileID] != nil ||
+		slices.ContainsFunc(f.chain, func(s *segment) bool { return s.fileID == sib.fileID })
 }
 
 // openSibling opens a rotated file at its start, nil when that fails, which

@@ -28,6 +28,8 @@ func (e *engine) read(ctx context.Context, f *follower) {
 			}
 		case errors.Is(err, errTruncated):
 			e.truncated(f, i)
+		case errors.Is(err, errRefilled):
+			e.addCopies(f, i, s.grown.Add(-clockTick))
 		case errors.Is(err, io.EOF):
 			e.remove(f, i)
 		default:
@@ -61,6 +63,7 @@ func (e *engine) deliver(ctx context.Context, f *follower, i int, b *block) bool
 	batch := b.asBatch()
 	batch.Origin, batch.Arrival, batch.Backlog = f.origin, now, f.backlog
 	batch.Pos = f.posAfter(i, now)
+	f.lines += lines
 	f.count(lines, cut)
 	e.saved.set(f.path, batch.Pos)
 	return e.send(ctx, batch)
@@ -75,12 +78,27 @@ func (e *engine) truncated(f *follower, i int) {
 		e.report(f.path, f.note("truncated within a line"))
 	}
 	s.restart()
-	list := writtenSince(siblings(f.path), s.grown.Add(-clockTick))
-	list = slices.DeleteFunc(list, func(sib sibling) bool {
-		return !isCompressedName(sib.path) && sib.size <= left.Offset
-	})
-	if dup := e.findCopy(f, list, left); dup != nil {
+	dup := e.findCopy(f, writtenSince(siblings(f.path), s.grown.Add(-clockTick)), left)
+	if dup == nil {
+		return
+	}
+	f.chain = slices.Insert(f.chain, i, dup)
+	e.addCopies(f, i+1, dup.mtime) // it may have been truncated again since
+}
+
+// addCopies puts copies of chain[i], made since t and unread, before it.
+func (e *engine) addCopies(f *follower, i int, t time.Time) {
+	for _, sib := range writtenSince(siblings(f.path), t) {
+		if e.known(f, sib) {
+			continue
+		}
+		dup, err := openPacked(sib.path, sib.fileInfo, e.pool, f.maxLine, 0)
+		if err != nil {
+			e.report(f.path, err)
+			continue
+		}
 		f.chain = slices.Insert(f.chain, i, dup)
+		i++
 	}
 }
 
@@ -93,16 +111,23 @@ func (e *engine) remove(f *follower, i int) {
 	}
 	if s.packed == nil {
 		delete(e.byFile, s.fileID)
-		for id := range e.closedAt {
-			if len(e.closedAt) < maxClosed {
-				break
-			}
-			delete(e.closedAt, id)
-		}
-		e.closedAt[s.fileID] = s.pos()
 	}
+	for id := range e.closedAt {
+		if len(e.closedAt) < maxClosed {
+			break
+		}
+		delete(e.closedAt, id)
+	}
+	e.closedAt[s.fileID] = closed{s.pos(), s.finished}
 	s.close()
 	f.chain = slices.Delete(f.chain, i, i+1)
+}
+
+// closed is where a file was read to when it was closed, and whether it can
+// not have grown since.
+type closed struct {
+	Pos
+	finished bool
 }
 
 // maxClosed bounds how many files are remembered after they were closed.

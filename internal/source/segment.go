@@ -24,9 +24,10 @@ type segment struct {
 	packed *unpacked // of a compressed file, with its reader
 	stream *lineReader
 
-	cutTold  int64 // of the cut lines, those in the status
-	holed    bool  // it was truncated, and may begin with a hole
-	finished bool  // nobody writes to it: it ends at its end
+	cutTold  int64     // of the cut lines, those in the status
+	holed    bool      // it was truncated, and may begin with a hole
+	emptyAt  time.Time // when it was last written to, while nothing was read since
+	finished bool      // nobody writes to it: it ends at its end
 	atEnd    bool
 	grown    time.Time // when it last grew, or was opened
 	wake     *waker
@@ -35,6 +36,10 @@ type segment struct {
 // errTruncated says that a file is not what was read before: it shrank, or
 // its beginning changed.
 var errTruncated = errors.New("truncated")
+
+// errRefilled says that a file that was truncated was written to since. If
+// that was truncated away again, unseen, only a copy of it shows.
+var errRefilled = errors.New("truncated and written to")
 
 func openSegment(path string, maxLine int, now time.Time) (*segment, error) {
 	h, info, err := openFile(path)
@@ -47,13 +52,14 @@ func openSegment(path string, maxLine int, now time.Time) (*segment, error) {
 	}, nil
 }
 
-// openPacked opens a compressed file at the unpacked offset off.
+// openPacked opens a finished file, compressed or not, at the offset off of its
+// content, or at its end when that comes before.
 func openPacked(path string, info fileInfo, pool *pools, maxLine int, off int64) (*segment, error) {
 	u, err := openUnpacked(path)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.CopyN(io.Discard, u, off); err != nil {
+	if _, err := io.CopyN(io.Discard, u, off); err != nil && err != io.EOF {
 		u.Close()
 		return nil, err
 	}
@@ -143,6 +149,10 @@ func (s *segment) next(pool *pools) (*block, error) {
 	s.fileInfo = info
 	if s.size < s.off {
 		return nil, errTruncated
+	}
+	if s.holed && s.off == 0 && s.print.n == 0 && !s.mtime.Equal(s.emptyAt) {
+		s.emptyAt = s.mtime
+		return nil, errRefilled
 	}
 	b, err := s.read(pool)
 	if err != nil {

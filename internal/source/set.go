@@ -147,7 +147,7 @@ func (s *Set) newEngine(out chan<- *Batch) *engine {
 		send:      func(ctx context.Context, b *Batch) bool { return send(ctx, out, b) },
 		followers: map[string]*follower{},
 		byFile:    map[fileID]*follower{},
-		closedAt:  map[fileID]Pos{},
+		closedAt:  map[fileID]closed{},
 		scanned:   map[string]bool{},
 		wake:      make(chan struct{}, 1),
 		caughtUp:  s.arrived,

@@ -53,10 +53,14 @@ func (s *segment) startSince(since int64, stamp func([]byte) (int64, bool)) {
 	}
 	for low < s.size {
 		start, at, ok := s.stampAfter(low, s.size, stamp)
-		if !ok || at >= since {
-			if ok {
-				low = start
+		if !ok {
+			if s.size-low <= largeBlock {
+				low = s.lineStart(s.size) // what is left belongs to the line before
 			}
+			break
+		}
+		if at >= since {
+			low = start
 			break
 		}
 		low = s.nextLine(start)

@@ -27,6 +27,7 @@ type record struct {
 	Block
 	since, until int64 // of Block, Unix ns
 	ended        bool  // the walls were told
+	lifted       bool  // until was cut short by hand
 	spans        []span
 }
 
@@ -64,7 +65,7 @@ func (r *record) replace(b Block) {
 		old.until = min(old.until, b.Since.UnixNano())
 		r.remember(old)
 	}
-	r.Block, r.since, r.until, r.ended = b, b.Since.UnixNano(), b.Until.UnixNano(), false
+	r.Block, r.since, r.until, r.ended, r.lifted = b, b.Since.UnixNano(), b.Until.UnixNano(), false, false
 }
 
 func (r *record) remember(s span) {
@@ -85,8 +86,8 @@ func (r *record) merge(b Block) {
 	switch {
 	case since < r.since:
 		r.remember(span{since, min(until, r.since), b.scope()})
-		if r.By == "" && until > r.until && until > r.since && !r.ended {
-			r.until, r.Until = until, b.Until
+		if r.By == "" && until > r.until && until > r.since && !r.lifted {
+			r.until, r.Until, r.ended = until, b.Until, false
 		}
 	case since >= r.until || r.until == r.since:
 		r.replace(b)
@@ -175,7 +176,7 @@ func (l *Ledger) cut(k pkey, at int64) {
 	if r := l.blocks[k]; r != nil && r.until > at {
 		r.until = max(at, r.since)
 		r.Until = time.Unix(0, r.until).UTC()
-		r.ended, r.Forever = true, false
+		r.ended, r.lifted, r.Forever = true, true, false
 	}
 	delete(l.waiting, k)
 	for _, p := range l.pendingOf[k] {

@@ -87,12 +87,12 @@ func (d *decision) block(p netip.Prefix, a detect.Answer) {
 	k, at := keyOf(p), d.b.At
 	r := d.l.blocks[k]
 	n := d.l.strikes.of(k, at, d.l.o.Escalation.Decay) + 1
-	again := r != nil && r.since <= at && at < r.until
-	if again {
-		n = max(r.Strikes, 1)
+	stands := r != nil && r.since <= at && at < r.until
+	if r != nil && at < r.until && !r.lifted && at+int64(d.ttl(r.Strikes)) > r.since {
+		n = max(r.Strikes, 1) // within the block, or late and shortly before: the same offence
 	}
 	until := at + int64(d.ttl(n))
-	if again && (r.Forever || until <= r.until) {
+	if stands && (r.Forever || until <= r.until) {
 		return
 	}
 	blk := d.describe(p, a, until)

@@ -171,6 +171,7 @@ func (l *Ledger) encodeBlocks(w *writer) {
 	for _, r := range l.blocks {
 		w.block(&r.Block)
 		w.bool(r.ended)
+		w.bool(r.lifted)
 		w.int(int64(len(r.spans)))
 		for _, s := range r.spans {
 			w.int(s.since)
@@ -239,7 +240,7 @@ func (l *Ledger) decodeBlocks(r *reader) {
 	l.ends = make(ends, 0, n)
 	for range n {
 		b := r.block()
-		rec := &record{Block: b, since: b.Since.UnixNano(), until: b.Until.UnixNano(), ended: r.bool()}
+		rec := &record{Block: b, since: b.Since.UnixNano(), until: b.Until.UnixNano(), ended: r.bool(), lifted: r.bool()}
 		for range r.count() {
 			rec.spans = append(rec.spans, span{r.int(), r.int(), r.text()})
 		}

@@ -18,7 +18,20 @@ func (l *Ledger) redo(e *entry, rec *Recovered, now int64) {
 		return
 	}
 	l.carryOut(e, now)
+	for _, p := range e.Pardons {
+		l.settle(p)
+	}
 	rec.Forget = append(rec.Forget, e.forget()...)
+}
+
+// settle puts the breaches in place that cannot come again, because the lines
+// that led to them are forgiven.
+func (l *Ledger) settle(p pardon) {
+	l.eachPending(func(e *entry) {
+		if e.ID.At <= p.Until && e.ID.Addr.IsValid() && p.Prefix.Contains(e.ID.Addr) {
+			l.enter(l.found(*e.ID))
+		}
+	})
 }
 
 // complete reports whether an entry has what its op needs.

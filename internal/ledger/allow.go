@@ -78,6 +78,12 @@ func (a *allowlist) touches(p netip.Prefix, now int64) bool {
 // grant adds an allowance by hand. One that stands for the same prefix ends
 // where the new one begins.
 func (a *allowlist) grant(n Allowance) {
+	a.end(keyOf(n.Prefix), n.Since.UnixNano())
+	a.add(n)
+}
+
+// add adds an allowance beside others.
+func (a *allowlist) add(n Allowance) {
 	k, h := keyOf(n.Prefix), allowed{Allowance: n, since: n.Since.UnixNano(), until: forever}
 	if !n.Until.IsZero() {
 		h.until = n.Until.UnixNano()
@@ -85,7 +91,6 @@ func (a *allowlist) grant(n Allowance) {
 	if len(a.hand[k]) == 0 {
 		a.lengths.add(k)
 	}
-	a.end(k, h.since)
 	a.hand[k] = append(a.hand[k], h)
 }
 

@@ -222,7 +222,7 @@ func (l *Ledger) decode(b []byte, now int64) error {
 	}
 	for _, a := range s.Allowances {
 		if a.Prefix.IsValid() {
-			l.allow.grant(a)
+			l.allow.add(a)
 		}
 	}
 	if s.Flags != nil {

@@ -107,6 +107,9 @@ func timelineOf(r *rand.Rand, n int, byHand bool) []step {
 				s.now = s.now.Add(time.Second / 2) // the clock is finer than the log
 			}
 		}
+		if n := len(steps); n > 0 && s.now.Before(steps[n-1].now) {
+			s.now = steps[n-1].now
+		}
 		steps = append(steps, s)
 	}
 	return steps

@@ -39,16 +39,28 @@ func hushOf(set *rules.Set, r *rules.Rule, l *level) int64 {
 	if l.blocks || l.Kind == rules.Trigger {
 		return 0
 	}
-	hush := min(max(l.drain(), time.Minute), time.Hour)
+	hush := time.Duration(0)
 	for _, a := range l.answers {
 		switch a.Kind {
 		case RaiseFlag, Lockdown:
-			hush = min(hush, a.For/2)
+			hush = shorter(hush, a.For/2)
 		case BlockContributors:
-			hush = min(hush, time.Second)
+			hush = shorter(hush, time.Second)
 		}
 	}
-	return int64(max(hush, time.Second))
+	if hush == 0 {
+		hush = min(max(l.drain(), time.Minute), time.Hour)
+	}
+	return int64(hush)
+}
+
+// shorter is the shorter of two times, of which 0 is none; a second at least.
+func shorter(a, b time.Duration) time.Duration {
+	b = max(b, time.Second)
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
 }
 
 // severest leaves, of the breaches that one event made in one rule from first

@@ -3,6 +3,7 @@ package detect
 import (
 	"net/netip"
 	"slices"
+	"sort"
 
 	"stoplog/internal/bucket"
 )
@@ -23,9 +24,10 @@ import (
 // A part that had to go, because too many are kept, clears nothing: the error
 // is on the side of counting.
 
-// A part is poured only when the whole took the event in full, that is, when
-// it did not breach; and a success that comes out of order clears nothing, for
-// whole and part could not be read at one instant.
+// A bucket that ran over is as full as it can get, and no longer knows how
+// much more others tried: it is marked, and nothing is cleared until it has
+// drained. A success that comes out of order clears nothing either, for whole
+// and part could not be read at one instant.
 
 // drop is a limit at which an event is a nanosecond of draining, so that
 // a bucket's depth can be read and written exactly.
@@ -59,10 +61,27 @@ func (e *Engine) clear(c *counter, m *moment) {
 	}
 }
 
+// mark notes that the bucket of k ran over: the mark, kept among the parts by
+// the key of the whole, drains when the whole does.
+func (l *level) mark(k bucket.Key, at int64) {
+	whole := l.table.Level(k, at, drop)
+	if l.late(k, at, whole) {
+		at += int64(sort.Search(int(bucket.MaxSpan), func(d int) bool { return !l.late(k, at+int64(d), whole) }))
+	}
+	l.parts.Delete(k)
+	l.parts.Pour(k, at, whole, drop)
+}
+
+// late reports whether the bucket of k, which holds whole, was poured later
+// than at.
+func (l *level) late(k bucket.Key, at int64, whole int) bool {
+	return whole > 0 && l.table.Level(k, at+1, drop) == whole
+}
+
 // take lowers the bucket of k by what the part holds.
 func (l *level) take(k, part bucket.Key, at int64) {
 	held, whole := l.parts.Level(part, at, drop), l.table.Level(k, at, drop)
-	if held == 0 || whole == 0 || l.table.Level(k, at+1, drop) == whole {
+	if held == 0 || whole == 0 || l.late(k, at, whole) || l.parts.Level(k, at, drop) > 0 {
 		return
 	}
 	l.parts.Delete(part)

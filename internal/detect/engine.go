@@ -2,6 +2,7 @@ package detect
 
 import (
 	"net/netip"
+	"time"
 
 	"stoplog/internal/bucket"
 	"stoplog/internal/parse"
@@ -154,9 +155,14 @@ func (e *Engine) Forget(p netip.Prefix) {
 	e.quiet.forget(p)
 }
 
-// Sweep drops what has drained by the instant at. Nothing but memory depends
-// on it.
+// lateness is by how much an event may come late and still find what it would
+// have found without a sweep.
+const lateness = int64(15 * time.Minute)
+
+// Sweep drops what had drained a quarter of an hour before the instant at.
+// Nothing but memory depends on it, unless an event is later than that.
 func (e *Engine) Sweep(at int64) {
+	at -= lateness
 	for _, c := range e.counters {
 		for i := range c.levels {
 			c.levels[i].sweep(at)

@@ -57,7 +57,9 @@ func (e *Engine) add(c *counter, l *level, m *moment, k bucket.Key, n int) (coun
 		}
 		lim := e.limit(c, l, m)
 		count, breached = l.table.Pour(k, m.at, n, lim)
-		if l.parts != nil && !breached {
+		if l.parts != nil && breached {
+			l.mark(k, m.at)
+		} else if l.parts != nil {
 			e.addPart(c, l, m, n, lim)
 		}
 		return count, breached

@@ -18,7 +18,8 @@ type Level struct {
 	Prefix   netip.Prefix // of the key; invalid when it has none
 	Level    int          // events it holds, begun ones counting whole
 	Capacity int          // more than so many breach
-	// Empty is when it will have drained, Unix ns; 0 for windows.
+	// Empty is when it will have drained, Unix ns, as seen from the instant
+	// asked about; 0 for windows.
 	Empty int64
 }
 

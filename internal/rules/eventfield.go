@@ -25,9 +25,9 @@ type eventField struct {
 }
 
 func textOf(get func(*parse.Event) []byte) reader {
-	return func(ev *parse.Event, _ *source.Origin, s *subject) bool {
-		s.text = get(ev)
-		return s.text != nil
+	return func(ev *parse.Event, _ *source.Origin) (subject, bool) {
+		v := get(ev)
+		return subject{text: v}, v != nil
 	}
 }
 
@@ -49,36 +49,33 @@ func eventFields() []eventField {
 	}
 }
 
-func readStatus(ev *parse.Event, _ *source.Origin, s *subject) bool {
-	s.num = int64(ev.Status)
-	return ev.Status != 0
+func readStatus(ev *parse.Event, _ *source.Origin) (subject, bool) {
+	return subject{num: int64(ev.Status)}, ev.Status != 0
 }
 
-func readAddr(ev *parse.Event, _ *source.Origin, s *subject) bool {
-	s.addr = ev.Addr
-	return ev.Addr.IsValid()
+func readAddr(ev *parse.Event, _ *source.Origin) (subject, bool) {
+	return subject{addr: ev.Addr}, ev.Addr.IsValid()
 }
 
-func readOrigin(_ *parse.Event, o *source.Origin, s *subject) bool {
+func readOrigin(_ *parse.Event, o *source.Origin) (subject, bool) {
 	if o == nil {
-		return false
+		return subject{}, false
 	}
-	s.text = []byte(o.Name)
-	return true
+	return subject{text: []byte(o.Name)}, true
 }
 
 func readCaptured(name string) reader {
-	return func(ev *parse.Event, _ *source.Origin, s *subject) bool {
-		s.text = Captured(ev, name)
-		return s.text != nil
+	return func(ev *parse.Event, _ *source.Origin) (subject, bool) {
+		v := Captured(ev, name)
+		return subject{text: v}, v != nil
 	}
 }
 
 func readParam(name string) reader {
 	key := []byte(name)
-	return func(ev *parse.Event, _ *source.Origin, s *subject) bool {
-		s.text = Param(ev.Query, key)
-		return s.text != nil
+	return func(ev *parse.Event, _ *source.Origin) (subject, bool) {
+		v := Param(ev.Query, key)
+		return subject{text: v}, v != nil
 	}
 }
 

@@ -39,7 +39,7 @@ type subject struct {
 }
 
 // reader reads a field of an event; false: the event has none.
-type reader func(ev *parse.Event, o *source.Origin, s *subject) bool
+type reader func(ev *parse.Event, o *source.Origin) (subject, bool)
 
 // test is what a field's value must be.
 type test struct {
@@ -99,8 +99,8 @@ func (m *Match) Event(ev *parse.Event, o *source.Origin) bool {
 
 // holds: a condition on a field that the event lacks fails, even "not".
 func (c *Cond) holds(ev *parse.Event, o *source.Origin) bool {
-	var s subject
-	return c.read(ev, o, &s) && c.test.holds(&s)
+	s, ok := c.read(ev, o)
+	return ok && c.test.holds(&s)
 }
 
 func (t *test) holds(s *subject) bool {

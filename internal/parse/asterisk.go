@@ -115,8 +115,6 @@ var asteriskForms = []struct{ start, before, after string }{
 	{"Call (", "", ") to extension "},
 	{"No registration for peer ", " (from ", ")"},
 	{"hacking attempt detected ", "'", "'"},
-	{"Failed to authenticate ", " (from ", ")"},
-	{"Sending fake auth rejection for device ", " (", ")"},
 	{"Rejecting unknown SIP connection from ", "", ""},
 }
 

@@ -184,20 +184,20 @@ var theft = []string{
 	"",
 }
 
-// hostileLine is a line with holes: %s is where the outsider's text goes.
-type hostileLine struct {
+// hostileDaemon is a line with holes: %s is where the outsider's text goes.
+type hostileDaemon struct {
 	service, format, addr string
 	// read says that the line is read whatever the text is; otherwise it may
 	// be understood as nobody's.
 	read bool
 }
 
-func (h *hostileLine) with(text string) string {
+func (h *hostileDaemon) with(text string) string {
 	return strings.ReplaceAll(h.format, "%s", text)
 }
 
 // checkHostile reports whether only the true address is blamed.
-func checkHostile(t *testing.T, p *Parser, h *hostileLine, text string) {
+func checkHostile(t *testing.T, p *Parser, h *hostileDaemon, text string) {
 	t.Helper()
 	line := h.with(text)
 	ev, ok := parseOne(t, p, line)
@@ -210,7 +210,7 @@ func checkHostile(t *testing.T, p *Parser, h *hostileLine, text string) {
 	}
 }
 
-func runHostile(t *testing.T, lines []hostileLine) {
+func runHostile(t *testing.T, lines []hostileDaemon) {
 	t.Helper()
 	for i := range lines {
 		for _, service := range []string{"", lines[i].service} {
@@ -223,7 +223,7 @@ func runHostile(t *testing.T, lines []hostileLine) {
 }
 
 // fuzzHostile asserts for every text what runHostile asserts for its list.
-func fuzzHostile(f *testing.F, lines []hostileLine) {
+func fuzzHostile(f *testing.F, lines []hostileDaemon) {
 	for _, text := range theft {
 		f.Add(text)
 	}

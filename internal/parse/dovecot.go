@@ -139,7 +139,7 @@ func dovecotReason(reason []byte, ev *Event) {
 		ev.Outcome = Success
 	case hasAny(reason, "(auth failed", "(proxy dest auth failed", "(auth_failed)", "Authentication failed"):
 		ev.Outcome = Failure
-	case hasAny(reason, "(tried to use dis", "(tried to use unsupported", "invalid cert"):
+	case hasAny(reason, "(tried to use dis", "(tried to use unsupported", "invalid cert", "(user disabled)", "(login disabled)"):
 		ev.Outcome, ev.Kind = Failure, Forbidden
 	case hasAny(reason, "no auth attempts", "before auth was ready", "disconnected during TLS handshake",
 		"cert required", "didn't finish SASL"):

@@ -153,7 +153,9 @@ func eximAuth(msg []byte, ev *Event) bool {
 		ev.Outcome = Failure
 	}
 	if _, user, ok := scan.Cut(why, " (set_id="); ok {
-		ev.User, _ = scan.Before(user, ")")
+		if user, ok = scan.Before(user, ")"); ok {
+			ev.User = user
+		}
 	}
 	return true
 }

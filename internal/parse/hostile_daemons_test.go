@@ -8,7 +8,7 @@ import "testing"
 // Some need not be read: where the text in a hole can look like the end
 // of an earlier field, two readings mean none.
 
-var hostileMail = []hostileLine{
+var hostileMail = []hostileDaemon{
 	{"postfix", "Nov 20 10:31:23 mx postfix/smtpd[149]: warning: unknown[198.51.100.9]: SASL LOGIN authentication failed: %s, sasl_username=%s", "198.51.100.9", true},
 	{"postfix", "Nov 20 10:31:48 mx postfix/smtpd[177]: NOQUEUE: reject: RCPT from unknown[198.51.100.9]: 504 5.5.2 <%s>: Helo command rejected: need fully-qualified hostname; from=<%s> to=<%s> proto=ESMTP helo=<%s>", "198.51.100.9", true},
 	{"postfix", "Nov 20 10:31:53 mx postfix/smtpd[177]: warning: non-SMTP command from unknown[198.51.100.9]: %s", "198.51.100.9", true},
@@ -42,7 +42,7 @@ var hostileMail = []hostileLine{
 	{"assp", "Nov-20-26 10:31:48 m1-25391-06124 [Worker_1] [TLS-out] [RelayAttempt] 198.51.100.9 <%s> to: %s relay attempt blocked for: %s", "198.51.100.9", true},
 }
 
-var hostileStores = []hostileLine{
+var hostileStores = []hostileDaemon{
 	{"vsftpd", `Fri Nov 20 10:23:48 2026 [pid 55] [%s] FAIL LOGIN: Client "198.51.100.9"`, "198.51.100.9", false},
 	{"vsftpd", `Fri Nov 20 10:23:57 2026 [pid 85] [ftp] OK LOGIN: Client "198.51.100.9", anon password "%s"`, "198.51.100.9", false},
 	{"vsftpd", `Fri Nov 20 10:23:57 2026 [pid 85] [ftp] FAIL MKDIR: Client "198.51.100.9", "/%s"`, "198.51.100.9", false},
@@ -64,7 +64,7 @@ var hostileStores = []hostileLine{
 	{"named", "Nov 20 10:24:20 mx named[1]: client 198.51.100.9#41153: zone transfer '%s/AXFR/IN' denied", "198.51.100.9", true},
 }
 
-var hostileNet = []hostileLine{
+var hostileNet = []hostileDaemon{
 	{"asterisk", "[2026-11-20 17:18:22] NOTICE[1638][C-00000fa9] chan_sip.c: Registration from '%s' failed for '198.51.100.9:5060' - Wrong password", "198.51.100.9", false},
 	{"asterisk", "[2026-11-20 17:18:22] NOTICE[1638]: chan_sip.c:28926 handle_request_register: Call from '%s' (198.51.100.9:5060) to extension '%s' rejected because extension not found in context 'default'.", "198.51.100.9", false},
 	{"asterisk", "[2026-11-20 17:18:22] NOTICE[1638] res_pjsip/pjsip_distributor.c: Request 'INVITE' from '%s' failed for '198.51.100.9:5060' (callid: %s) - No matching endpoint found", "198.51.100.9", false},

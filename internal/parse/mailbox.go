@@ -28,6 +28,8 @@ func courier(p *Parser, msg []byte, ev *Event) bool {
 		tell(ev, "courier", Failure, Forbidden, a)
 		if scan.Has(msg, `msg="535 `) {
 			ev.Kind = Plain
+		} else if _, code, ok := scan.Last(msg, ": "); ok && len(code) > 3 && code[0] == '4' && code[3] == ' ' {
+			ev.Outcome, ev.Kind = Other, Plain // try again later
 		}
 		return true
 	}
@@ -95,7 +97,11 @@ func cyrus(p *Parser, msg []byte, ev *Event) bool {
 	switch o {
 	case Failure:
 		_, rest = scan.Word(rest)
-		ev.User, _, _ = scan.Cut(rest, " SASL(")
+		if user, _, ok := scan.Cut(rest, " SASL("); ok {
+			ev.User = user
+		} else if user, _, ok := scan.Cut(rest, " [SASL("); ok {
+			ev.User = user
+		}
 		if hasAny(rest, "user not found", "no user in db") {
 			ev.Kind = UnknownUser
 		}
@@ -173,14 +179,24 @@ func opensmtpd(p *Parser, msg []byte, ev *Event) bool {
 		ev.Class = 2
 		opensmtpdFailed(m, ev)
 	} else if string(what) == "authentication" {
-		if user, ok := scan.After(m, "user="); ok {
-			ev.User, _ = scan.Word(user)
-		}
-		if _, r, ok := scan.Last(m, "result="); ok && oneOf(r, "ok", "success") {
-			ev.Outcome = Success
-		}
+		opensmtpdLogin(m, ev)
 	}
 	return ev.Addr.IsValid() || ev.Outcome != Other
+}
+
+// opensmtpdLogin reads "user=u result=permfail", whose refusal the client also
+// gets as a failed command: that one is counted where both are logged.
+func opensmtpdLogin(m []byte, ev *Event) {
+	if user, ok := scan.After(m, "user="); ok {
+		ev.User, _, _ = scan.Cut(user, " ")
+	}
+	_, r, _ := scan.Last(m, "result=")
+	switch string(r) {
+	case "ok", "success":
+		ev.Outcome = Success
+	case "permfail":
+		ev.Outcome, ev.Class = Failure, 3
+	}
 }
 
 // opensmtpdAddr reads "address=a host=", which stands first.

@@ -164,3 +164,57 @@ func testIPSetKernel(t *testing.T, iptables, ip6tables string) {
 
 func TestIPSetLegacy(t *testing.T) { testIPSetKernel(t, "iptables-legacy", "ip6tables-legacy") }
 func TestIPSetNFT(t *testing.T)    { testIPSetKernel(t, "iptables-nft", "ip6tables-nft") }
+
+func TestIPSetFake(t *testing.T) {
+	var dump func() string
+	var flush func()
+	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
+		var w *firewall.IPSet
+		w, dump, flush = firewall.FakeIPSetWall(firewall.Options{MaxSet: 20})
+		return w
+	}, firewalltest.Caps{Max: 20, Others: func(*testing.T) string { return dump() }, Break: func(*testing.T) { flush() }})
+}
+
+func TestSetOnlyIPSet(t *testing.T) {
+	firewalltest.NeedPrograms(t, "ipset", "iptables")
+	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
+		firewalltest.Namespace(t)
+		firewalltest.Output(t, "ipset", "create", "mine", "hash:net", "timeout", "0")
+		firewalltest.Output(t, "ipset", "create", "mine6", "hash:net", "family", "inet6", "timeout", "0")
+		firewalltest.Output(t, "ipset", "add", "mine", "203.0.113.99")
+		return must(firewall.NewSetOnly(firewall.Options{Set4: "ipset:mine", Set6: "ipset:mine6", MaxSet: 12}))(t)
+	}, firewalltest.Caps{Max: 12, NoSlow: true, Others: func(t *testing.T) string { return firewalltest.Output(t, "ipset", "save") }})
+}
+
+func TestSetOnlyNFT(t *testing.T) {
+	firewalltest.NeedPrograms(t, "nft")
+	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
+		firewalltest.Namespace(t)
+		firewalltest.Output(t, "nft", "add table inet filter; add set inet filter mine { type ipv4_addr; flags interval, timeout; elements = { 203.0.113.99 } ; }; "+
+			"add set inet filter mine6 { type ipv6_addr; flags interval, timeout; };")
+		return must(firewall.NewSetOnly(firewall.Options{Set4: "nft:inet:filter:mine", Set6: "nft:inet:filter:mine6", MaxSet: 12}))(t)
+	}, firewalltest.Caps{Max: 12, NoSlow: true, Others: func(t *testing.T) string { return firewalltest.Output(t, "nft", "list", "ruleset") }})
+}
+
+// TestExec lets small programs keep the list in a file.
+func TestExec(t *testing.T) {
+	var dir string
+	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
+		dir = t.TempDir()
+		list := filepath.Join(dir, "list")
+		script := func(name, text string) []string {
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, []byte("#!/bin/sh\nset -eu\nlist="+list+"\n"+text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return []string{path}
+		}
+		const without = `cut -d' ' -f1 | sed 's|.*|^& |' > "$list.gone"; grep -v -f "$list.gone" "$list" > "$list.new" || :` + "\n"
+		return must(firewall.NewExec(firewall.Options{MaxSet: 12, Exec: firewall.ExecOptions{
+			Setup:    script("setup", `touch "$list"`),
+			Block:    script("block", `cat > "$list.in"; `+"< \"$list.in\" "+without+`cat "$list.in" >> "$list.new"; mv "$list.new" "$list"`),
+			Unblock:  script("unblock", without+`mv "$list.new" "$list"`),
+			Teardown: script("teardown", `if [ -s "$list" ]; then echo "not empty" >&2; exit 1; fi`),
+		}}))(t)
+	}, firewalltest.Caps{Max: 12, NoSlow: true})
+}

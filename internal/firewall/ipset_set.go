@@ -35,13 +35,13 @@ func famDigit(v6 bool) string {
 
 // set names the kind's set: at most 31 characters, so that the ports are a hash.
 func (k ipsetKind) set(name string) string {
-	s := name + famDigit(k.v6) + "-" + k.action.String()
-	if k.ports != "" {
-		h := fnv.New32a()
-		h.Write([]byte(k.ports))
-		s += fmt.Sprintf("%08x", h.Sum32())
+	s := name + famDigit(k.v6) + "-"
+	if k.ports == "" {
+		return s + k.action.String()
 	}
-	return s
+	h := fnv.New32a()
+	h.Write([]byte(k.ports))
+	return s + k.action.String()[:1] + fmt.Sprintf("%08x", h.Sum32())
 }
 
 // comment marks the kind's rules; the sets are found again by them.

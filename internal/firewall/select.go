@@ -23,6 +23,8 @@ func newSelector() selector {
 			"ipset":      func(o Options) (Backend, error) { return NewIPSet(o) },
 			"iptables":   func(o Options) (Backend, error) { return NewIPTables(o) },
 			"hosts.deny": func(o Options) (Backend, error) { return NewHostsDeny(o) },
+			"set-only":   func(o Options) (Backend, error) { return NewSetOnly(o) },
+			"exec":       func(o Options) (Backend, error) { return NewExec(o) },
 			"dry-run":    func(Options) (Backend, error) { return NewDryRun(), nil },
 		},
 		auto: []string{"nftables", "ipset", "iptables"},

@@ -1,0 +1,143 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// lister is a place that holds a list of prefixes that do not overlap.
+type lister interface {
+	name() string
+	// setup proves that the list can be written.
+	setup(ctx context.Context) error
+	// apply removes and adds or refreshes. Removing the absent is no error.
+	apply(ctx context.Context, add []Entry, remove []netip.Prefix) error
+	// present tells which of the pieces are there still.
+	present(ctx context.Context, pieces map[netip.Prefix]Entry) (map[netip.Prefix]bool, error)
+	// teardown ends it, once all was removed.
+	teardown(ctx context.Context) error
+}
+
+// listWall is a wall that only keeps a list, for rules that are not ours: the
+// blocks minus the allowlist, without overlaps. What it holds it knows from
+// memory: after a start everything is to be blocked again, which is harmless.
+type listWall struct {
+	l   lister
+	c   *cover
+	max int
+}
+
+func newListWall(l lister, max int) *listWall {
+	return &listWall{l: l, c: newCover(), max: max}
+}
+
+func (w *listWall) Name() string { return w.l.name() }
+
+func (w *listWall) Setup(ctx context.Context, p Policy) error {
+	if err := w.l.setup(ctx); err != nil {
+		return err
+	}
+	w.c.setAllow(p.Allow)
+	// What others removed is put back with the rest.
+	there, err := w.l.present(ctx, w.c.pieces)
+	if err != nil {
+		return err
+	}
+	for p := range w.c.pieces {
+		if !there[p] {
+			delete(w.c.pieces, p)
+		}
+	}
+	return w.apply(ctx)
+}
+
+func (w *listWall) apply(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", w.Name(), err)
+	}
+	w.c.expire(time.Now())
+	add, remove := w.c.change()
+	if len(add)+len(remove) == 0 {
+		return nil
+	}
+	if err := w.l.apply(ctx, add, remove); err != nil {
+		return err
+	}
+	w.c.done(add, remove)
+	return nil
+}
+
+func (w *listWall) Block(ctx context.Context, es []Entry) error {
+	live, ended, err := prepare(es, time.Now())
+	errs := []error{err}
+	full := &FullError{Wall: w.Name(), Max: w.max}
+	for _, p := range ended {
+		delete(w.c.held, p)
+	}
+	w.c.expire(time.Now())
+	for _, e := range live {
+		if e.Action == Slow {
+			errs = append(errs, fmt.Errorf("%s: slow of %s: %w", w.Name(), e.Prefix, ErrUnsupported))
+			continue
+		}
+		if _, there := w.c.held[e.Prefix]; !there && len(w.c.held) >= w.max {
+			full.Left = append(full.Left, e.Prefix)
+			continue
+		}
+		w.c.held[e.Prefix] = e
+	}
+	errs = append(errs, w.apply(ctx))
+	if len(full.Left) > 0 {
+		errs = append(errs, full)
+	}
+	return errors.Join(errs...)
+}
+
+func (w *listWall) Unblock(ctx context.Context, ps []netip.Prefix) error {
+	for _, p := range ps {
+		delete(w.c.held, p)
+	}
+	return w.apply(ctx)
+}
+
+// List tells which blocks are wholly there.
+func (w *listWall) List(ctx context.Context) ([]Entry, error) {
+	there, err := w.l.present(ctx, w.c.pieces)
+	if err != nil {
+		return nil, err
+	}
+	gone := false
+	for p := range w.c.pieces {
+		gone = gone || !there[p]
+	}
+	now := time.Now()
+	var es []Entry
+	for p, e := range w.c.held {
+		if !e.Until.After(now) {
+			continue
+		}
+		whole := true
+		if gone {
+			for _, piece := range w.c.piecesOf(p) {
+				whole = whole && there[piece]
+			}
+		}
+		if whole {
+			es = append(es, e)
+		}
+	}
+	return es, nil
+}
+
+func (w *listWall) Expire(ctx context.Context) error { return w.apply(ctx) }
+
+func (w *listWall) Teardown(ctx context.Context) error {
+	clear(w.c.held)
+	if err := w.apply(ctx); err != nil {
+		return err
+	}
+	return w.l.teardown(ctx)
+}

@@ -65,7 +65,7 @@ func accessHead(line []byte) (host []byte, a netip.Addr, rest []byte, ok bool) {
 	}
 	second, rest2 := scan.Word(rest)
 	if len(second) < 2 {
-		return nil, a, rest, true
+		return nil, a, rest, len(second) == 1
 	}
 	b, two := scan.AddrPort(second)
 	switch {
@@ -77,7 +77,7 @@ func accessHead(line []byte) (host []byte, a netip.Addr, rest []byte, ok bool) {
 	case two:
 		return first, b, rest2, true
 	}
-	return nil, a, rest, true
+	return nil, a, rest, ok // a name's log has "-" next: nobody runs identd for names
 }
 
 // vhostName reports whether b looks like a host name, perhaps with a port.
@@ -197,7 +197,9 @@ func accessTail(p *Parser, b []byte, ev *Event) {
 		case 1:
 			ev.Agent = orNone(in)
 		case 2:
-			header = in
+			if p.opt.Format == "main" { // else it may be anything, a cookie too
+				header = in
+			}
 		}
 		b = rest
 	}

@@ -39,9 +39,11 @@ func TestApacheError(t *testing.T) {
 	both("", `ModSecurity: Warning. Pattern match "x"`, a(Other, Plain, ""))
 	both("", `mod_qos(010): access denied, QS_LocRequestLimit* rule: /x(1), concurrent requests=2, c=192.0.2.7, id=x`, a(Failure, Limited, ""))
 	both("AH01215: ", "/bin/bash: error importing function definition for `HTTP_TEST'", a(Failure, Forbidden, ""))
+	both("AH00126: ", `Invalid URI in request GET /../../etc/passwd HTTP/1.1`, a(Failure, Forbidden, ""))
+	both("AH10244: ", `invalid URI path (/cgi-bin/.%2e/x)`, a(Failure, Forbidden, ""))
 	both("", `ALERT - tried to register forbidden variable (attacker '192.0.2.7', file '/x')`, a(Failure, Forbidden, ""))
 	for _, m := range []string{`File does not exist: /srv/x`, `script '/srv/x.php' not found or unable to stat`, `Invalid method in request NOOP`,
-		`request failed: URI too long (longer than 8190)`, `AH10244: invalid URI path (/cgi-bin/.%2e/x)`, `PHP Notice:  user x not found`} {
+		`request failed: URI too long (longer than 8190)`, `PHP Notice:  user x not found`} {
 		both("", m, a(Other, Plain, ""))
 	}
 	cases = append(cases,

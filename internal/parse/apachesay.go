@@ -116,6 +116,8 @@ var apacheRefusals = [...]struct {
 	{"ALERT - ", Forbidden},
 	{"AuthExtern ", Plain},
 	{"PAM authentication failed for user ", Plain},
+	{"Invalid URI in request ", Forbidden},
+	{"invalid URI path (", Forbidden},
 }
 
 func apacheRefused(msg []byte, ev *Event) {

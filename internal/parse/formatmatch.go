@@ -2,7 +2,6 @@ package parse
 
 import (
 	"bytes"
-	"strings"
 
 	"stoplog/internal/parse/scan"
 )
@@ -236,7 +235,7 @@ func (m *matcher) take(pc *piece, v []byte) bool {
 	case fieldHost:
 		ev.Host = orNone(v)
 	case fieldHeader:
-		if m.header == nil && strings.EqualFold(pc.name, m.p.opt.Client.Header) {
+		if m.header == nil && headerKey([]byte(pc.name), m.p.web.header) {
 			m.header = v
 		}
 	}

@@ -63,7 +63,7 @@ var nginxVariables = map[string]piece{
 	"http_host":           {kind: fieldHost, grip: loose},
 	"host":                {kind: fieldHost},
 	"server_name":         {kind: fieldHost},
-	"proxy_protocol_addr": {kind: fieldHeader, name: "proxy-protocol"},
+	"proxy_protocol_addr": {kind: fieldHeader, name: "proxy-protocol-addr"},
 }
 
 // nginxVariable is the piece of a variable. Those of upstreams are lists with

@@ -28,7 +28,7 @@ func haproxyLog(p *Parser, msg []byte, ev *Event) bool {
 	}
 	ev.Service, ev.Time, ev.Addr, ev.Count = "haproxy", ns, addr, 1
 	haproxySession(rest[2:], ev)
-	p.opt.Client.set(ev, haproxyCapture(rest))
+	p.opt.Client.set(ev, nil) // which headers are captured, the line does not say
 	return true
 }
 
@@ -98,20 +98,4 @@ func haproxyJudge(ev *Event, state []byte) {
 	case ev.Status == 429:
 		ev.Outcome, ev.Kind = Failure, Limited
 	}
-}
-
-// haproxyCapture returns the first captured request header, "{…|…}", where
-// administrators put X-Forwarded-For when HAProxy stands behind a proxy.
-func haproxyCapture(b []byte) []byte {
-	if i := bytes.IndexByte(b, '"'); i >= 0 {
-		b = b[:i]
-	}
-	_, b, ok := scan.Cut(b, " {")
-	if !ok {
-		return nil
-	}
-	if i := bytes.IndexAny(b, "|}"); i >= 0 {
-		return b[:i]
-	}
-	return nil
 }

@@ -29,14 +29,19 @@ func TestHAProxy(t *testing.T) {
 }
 
 func TestHAProxyFields(t *testing.T) {
-	o := Options{Client: ClientOptions{Header: "x-forwarded-for", Trusted: prefixes("10.0.0.0/8")}}
-	p := webParser(t, o)
+	p := webParser(t, Options{})
 	var ev Event
-	line := `10.0.0.1:58444 [14/Nov/2015:22:45:25.439] main app/s1 19/0/1/0/40 404 51 - - ---- 3/3/0/0/0 0/0 {203.0.113.66, 198.51.100.9|agent} "POST /a?b HTTP/1.1"`
+	line := `198.51.100.9:58444 [14/Nov/2015:22:45:25.439] main app/s1 19/0/1/0/40 404 51 - - ---- 3/3/0/0/0 0/0 {203.0.113.66|agent} "POST /a?b HTTP/1.1"`
 	if !haproxyLog(p, []byte(line), &ev) {
 		t.Fatal("not understood")
 	}
 	if ev.Addr.String() != "198.51.100.9" || ev.Status != 404 || string(ev.Path) != "/a" || string(ev.Query) != "b" {
 		t.Errorf("got %v %d %s %s", ev.Addr, ev.Status, ev.Path, ev.Query)
 	}
+}
+
+func TestHAProxyBehindAProxy(t *testing.T) {
+	o := Options{Client: ClientOptions{Header: "x-forwarded-for", Trusted: prefixes("10.0.0.0/8")}}
+	line := `10.0.0.1:58444 [14/Nov/2015:22:45:25.439] main app/s1 19/0/1/0/40 404 51 - - ---- 3/3/0/0/0 0/0 {203.0.113.66} "GET / HTTP/1.1"`
+	runWeb(t, o, haproxyLog, []webCase{{line, webWant{service: "haproxy"}}})
 }

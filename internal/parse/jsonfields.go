@@ -29,30 +29,68 @@ const (
 	slots
 )
 
-// slotOf guesses what a key means by the object it is in: what nginx's and
-// Envoy's documentation suggest, what Caddy (modules/logging, caddyhttp),
-// Traefik (pkg/middlewares/accesslog), Elastic's common schema and Google's
-// httpRequest write, and what applications usually call it. Keys of objects
-// that clients fill (headers, parameters) mean nothing, but for known headers.
-func slotOf(parent, key []byte) slot {
-	var pb, kb [32]byte
-	p, k := fold(pb[:0], parent), fold(kb[:0], key)
-	switch string(p) {
-	case "":
-		return slotTop(k)
+// place is where in a record a key stands.
+type place uint8
+
+const (
+	atTop place = iota
+	inRequest
+	inHeaders // of the request
+	inClient
+	inResponse
+	inUser
+	inOther // and all below it: clients may fill it
+)
+
+// enter returns the place that the object of a key is.
+func (at place) enter(key []byte) place {
+	var buf [32]byte
+	k := fold(buf[:0], key)
+	switch {
+	case at == inRequest && string(k) == "headers":
+		return inHeaders
+	case at != atTop:
+		return inOther
+	}
+	switch string(k) {
 	case "request", "req", "httprequest":
-		return slotInRequest(k)
+		return inRequest
 	case "headers":
-		return slotInHeaders(k)
+		return inHeaders
 	case "client", "source", "remote":
+		return inClient
+	case "response", "res":
+		return inResponse
+	case "user", "useridentity":
+		return inUser
+	}
+	return inOther
+}
+
+// slotOf guesses what a key means where it stands: what nginx's and Envoy's
+// documentation suggest, what Caddy (modules/logging, caddyhttp), Traefik
+// (pkg/middlewares/accesslog), Elastic's common schema and Google's httpRequest
+// write, and what applications usually call it. Keys of objects that clients
+// fill (headers, parameters) mean nothing, but for known headers.
+func slotOf(at place, key []byte) slot {
+	var buf [32]byte
+	k := fold(buf[:0], key)
+	switch at {
+	case atTop:
+		return slotTop(k)
+	case inRequest:
+		return slotInRequest(k)
+	case inHeaders:
+		return slotInHeaders(k)
+	case inClient:
 		if s := string(k); s == "ip" || s == "address" {
 			return slotAddr
 		}
-	case "response", "res":
+	case inResponse:
 		if s := string(k); s == "status" || s == "statuscode" {
 			return slotStatus
 		}
-	case "user", "useridentity":
+	case inUser:
 		if s := string(k); s == "name" || s == "username" {
 			return slotUser
 		}
@@ -107,7 +145,7 @@ func slotTop(k []byte) slot {
 		return slotReferrer
 	case "host", "httphost", "vhost", "servername", "requesthost", "authority":
 		return slotHost
-	case "time", "ts", "timestamp", "timelocal", "timeiso8601", "starttime", "t", "date", "datetime", "msec":
+	case "time", "ts", "timestamp", "timelocal", "timeiso8601", "starttime", "eventtime", "t", "date", "datetime", "msec":
 		return slotTime
 	case "msg", "message":
 		return slotMessage

@@ -3,7 +3,6 @@ package parse
 import (
 	"bytes"
 	"net/netip"
-	"strings"
 
 	"stoplog/internal/parse/scan"
 )
@@ -11,9 +10,8 @@ import (
 // jsonLog reads one JSON object a line: an access log, or an application that
 // tells of a login and names the client in a field of its own.
 func jsonLog(p *Parser, line []byte, ev *Event) bool {
-	var r record
-	r.header = strings.ToLower(p.opt.Client.Header)
-	end := r.walkObject(line, 0, nil, 0)
+	r := record{header: p.web.header}
+	end := r.walkObject(line, 0, atTop, 0)
 	if end < 0 || skipSpace(line, end) != len(line) {
 		return false
 	}
@@ -58,7 +56,11 @@ func (r *record) event(p *Parser, ev *Event) bool {
 	if !r.judge(p, ev) {
 		return false
 	}
-	p.opt.Client.set(ev, p.unescaped(r.vals[slotHeader]))
+	header := p.unescaped(r.vals[slotHeader])
+	if r.splitHeader {
+		header = nil
+	}
+	p.opt.Client.set(ev, header)
 	return true
 }
 
@@ -212,12 +214,35 @@ func (r *record) inMessage(p *Parser, ev *Event) bool {
 			ev.Service, ev.Kind = "traefik", Probe
 		}
 	}
-	if ok {
-		ev.Addr, ev.Count = a, 1
-		r.stamp(p, ev)
-		p.opt.Client.set(ev, nil)
+	if !ok {
+		return r.shipped(p, msg, ev)
 	}
-	return ok
+	ev.Addr, ev.Count = a, 1
+	r.stamp(p, ev)
+	p.opt.Client.set(ev, nil)
+	return true
+}
+
+// shipped reads a line that a shipper of logs (Filebeat, Vector, Upsun) put
+// into "message": an access log's, or `host tag: …` of a web server.
+func (r *record) shipped(p *Parser, msg []byte, ev *Event) bool {
+	if len(msg) < 40 {
+		return false
+	}
+	line := p.unescaped(msg)
+	if accessLog(p, line, ev) || nginxError(p, line, ev) || apacheError(p, line, ev) {
+		return true
+	}
+	head, _, ok := scan.Cut(line[:min(len(line), 128)], ": ")
+	if !ok || bytes.IndexByte(head, '"') >= 0 {
+		return false
+	}
+	_, tag := scan.LastWord(head)
+	if i := bytes.IndexByte(tag, '['); i > 0 {
+		tag = tag[:i]
+	}
+	s := webScanner(tag)
+	return s != nil && s(p, line[len(head)+2:], ev)
 }
 
 // unescaped is a value without its escapes; what had some lives in the parser's

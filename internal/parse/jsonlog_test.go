@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stoplog/internal/source"
 )
 
 func TestJSONLog(t *testing.T) {
@@ -30,6 +32,11 @@ func TestJSONLog(t *testing.T) {
 		{`{"action":"login_failed","client_ip":"192.0.2.7","error":"user not found"}`, w("app", Failure, UnknownUser, "")},
 		{`{"msg":"[client \"192.0.2.7\"] Coraza: Access denied (phase 1). x"}`, w("coraza", Failure, Forbidden, "")},
 		{`{"msg":"[client \"192.0.2.7\"] Coraza: Warning. x"}`, w("coraza", Other, Plain, "")},
+		// lines of others in a shipper's record
+		{`{"message":"192.0.2.7 - bob [10/Oct/2026:13:55:36 +0000] \"GET / HTTP/1.1\" 401 5 \"-\" \"-\"","host":{"name":"www"}}`, w("http", Failure, Plain, "bob")},
+		{`{"message":"www nginx[12]: 192.0.2.7 - bob [10/Oct/2026:13:55:36 +0000] \"GET / HTTP/1.1\" 401 5 \"-\" \"-\""}`, w("http", Failure, Plain, "bob")},
+		{`{"message":"2026/10/10 13:55:36 [error] 1#1: *7 user \"bob\": password mismatch, client: 192.0.2.7, server: s, request: \"GET / HTTP/1.1\""}`, w("nginx", Failure, Plain, "bob")},
+		{`{"message":"a message of some program: 192.0.2.7 - bob [10/Oct/2026:13:55:36 +0000]"}`, webWant{}},
 		{`{"msg":"started","ip":"192.0.2.7"}`, webWant{}},
 		{`{"msg":"Login failed","user":"bob"}`, webWant{}},
 		// two addresses: two readings
@@ -40,6 +47,9 @@ func TestJSONLog(t *testing.T) {
 		// keys that clients fill
 		{`{"params":{"ip":"203.0.113.66"},"remote_ip":"192.0.2.7","status":200,"path":"/x"}`, w("http", Other, Plain, "")},
 		{`{"args":[{"ip":"203.0.113.66"}],"remote_ip":"192.0.2.7","status":200,"path":"/x"}`, w("http", Other, Plain, "")},
+		{`{"_":{"ip":"203.0.113.66"},"":{"ip":"203.0.113.66"},"remote_ip":"192.0.2.7","status":200,"path":"/x"}`, w("http", Other, Plain, "")},
+		{`{"` + strings.Repeat("x", 40) + `":{"ip":"203.0.113.66"},"remote_ip":"192.0.2.7","status":200,"path":"/x"}`, w("http", Other, Plain, "")},
+		{`{"params":{"request":{"client_ip":"203.0.113.66"},"client":{"ip":"203.0.113.66"}},"remote_ip":"192.0.2.7","status":200,"path":"/x"}`, w("http", Other, Plain, "")},
 		// not a whole object
 		{`{"remote_addr":"192.0.2.7","request":"GET /x HTTP/1.1","status":200`, webWant{}},
 		{`{"remote_addr":"192.0.2.7","request":"GET /x HTTP/1.1","status":200} {"x":1}`, webWant{}},
@@ -102,5 +112,33 @@ func TestLogfmt(t *testing.T) {
 		{`msg="login failed" and words remote_addr=192.0.2.7`, webWant{}},
 		{`msg="login failed remote_addr=192.0.2.7`, webWant{}},
 		{`Failed password for root from 192.0.2.7`, webWant{}},
+	})
+}
+
+func TestJSONBehindAHeader(t *testing.T) {
+	p := webParser(t, Options{})
+	for _, line := range []string{
+		`2026-10-10T13:55:36+00:00 cache1  {  "client_ip": "192.0.2.7", "url": "/x", "request_method": "GET", "response_status": 404 }`,
+		`Oct 10 13:55:36 www caddy[7]: {"logger":"http.log.access","request":{"remote_ip":"192.0.2.7","method":"GET","uri":"/x"},"status":404}`,
+	} {
+		var ev Event
+		if !p.Parse(&source.Line{Text: []byte(line)}, webRef, &ev) || ev.Addr.String() != "192.0.2.7" || ev.Status != 404 {
+			t.Errorf("%s: got %v %d", line, ev.Addr, ev.Status)
+		}
+	}
+}
+
+// A header is believed where the proxy writes it, and said once.
+func TestJSONHeaders(t *testing.T) {
+	o := Options{Client: ClientOptions{Header: "X-Forwarded-For", Trusted: prefixes("10.0.0.0/8")}}
+	who := func(addr string) webWant { return webWant{addr: addr, service: "http"} }
+	const rest = `"remote_ip":"10.0.0.1","status":200,"path":"/x"}`
+	runWeb(t, o, jsonLog, []webCase{
+		{`{"x_forwarded_for":"203.0.113.66, 192.0.2.7",` + rest, who("192.0.2.7")},
+		{`{"headers":{"X-Forwarded-For":["192.0.2.7"]},` + rest, who("192.0.2.7")},
+		{`{"params":{"x-forwarded-for":"203.0.113.66"},` + rest, who("")},
+		{`{"params":{"headers":{"x-forwarded-for":"203.0.113.66"}},` + rest, who("")},
+		{`{"headers":{"X-Forwarded-For":["192.0.2.7"],"X_Forwarded_For":["203.0.113.66"]},` + rest, who("")},
+		{`{"headers":{"X-Forwarded-For":["192.0.2.7","203.0.113.66"]},` + rest, who("")},
 	})
 }

@@ -13,9 +13,18 @@ const maxDepth = 16
 // record is what one structured line says: raw values, still escaped.
 type record struct {
 	vals [slots][]byte
-	// split is set when two keys for the client's address differ.
-	split  bool
-	header string // key, in lower case, that ClientOptions asks for
+	// split is set when two keys for the client's address differ, and
+	// splitHeader when two do for the header.
+	split, splitHeader bool
+	header             string // in lower case, that ClientOptions asks for
+}
+
+// keep puts a value where its key says.
+func (r *record) keep(at place, key, v []byte) {
+	r.put(slotOf(at, key), v)
+	if r.header != "" && (at == atTop || at == inHeaders) && headerKey(key, r.header) {
+		r.put(slotHeader, v)
+	}
 }
 
 // put keeps the first value of a slot. Two addresses that differ make the
@@ -28,6 +37,7 @@ func (r *record) put(s slot, v []byte) {
 		if (s == slotAddr || s == slotClient || s == slotEnvoy) && !sameAddr(old, v) {
 			r.split = true
 		}
+		r.splitHeader = r.splitHeader || s == slotHeader && !bytes.Equal(old, v)
 		return
 	}
 	r.vals[s] = v
@@ -35,7 +45,7 @@ func (r *record) put(s slot, v []byte) {
 
 // walkObject reads the object at b[i] and returns the index behind it, -1 when
 // it is none.
-func (r *record) walkObject(b []byte, i int, parent []byte, depth int) int {
+func (r *record) walkObject(b []byte, i int, at place, depth int) int {
 	if depth > maxDepth {
 		return -1
 	}
@@ -52,7 +62,7 @@ func (r *record) walkObject(b []byte, i int, parent []byte, depth int) int {
 		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
 			return -1
 		}
-		if i = r.walkMember(b, skipSpace(b, i+1), parent, key, depth); i < 0 {
+		if i = r.walkMember(b, skipSpace(b, i+1), at, key, depth); i < 0 {
 			return -1
 		}
 		if i = skipSpace(b, i); i >= len(b) {
@@ -70,12 +80,12 @@ func (r *record) walkObject(b []byte, i int, parent []byte, depth int) int {
 }
 
 // walkMember reads the value of key at b[i].
-func (r *record) walkMember(b []byte, i int, parent, key []byte, depth int) int {
+func (r *record) walkMember(b []byte, i int, at place, key []byte, depth int) int {
 	if i >= len(b) {
 		return -1
 	}
 	if b[i] == '{' {
-		return r.walkObject(b, i, key, depth+1)
+		return r.walkObject(b, i, at.enter(key), depth+1)
 	}
 	end := r.skipValue(b, i, depth)
 	if end < 0 {
@@ -90,10 +100,7 @@ func (r *record) walkMember(b []byte, i int, parent, key []byte, depth int) int 
 	} else if string(v) == "null" {
 		return end
 	}
-	r.put(slotOf(parent, key), v)
-	if r.header != "" && headerKey(key, r.header) {
-		r.put(slotHeader, v)
-	}
+	r.keep(at, key, v)
 	return end
 }
 
@@ -103,8 +110,8 @@ func (r *record) skipValue(b []byte, i, depth int) int {
 	case c == '"':
 		return stringEnd(b, i)
 	case c == '{':
-		var inner record
-		return inner.walkObject(b, i, []byte("?"), depth+1)
+		var inner record // of an array: whose it is, nobody knows
+		return inner.walkObject(b, i, inOther, depth+1)
 	case c == '[':
 		return r.skipArray(b, i, depth)
 	}
@@ -190,6 +197,9 @@ func skipSpace(b []byte, i int) int {
 // headerKey reports whether a key names the header: x-forwarded-for,
 // http_x_forwarded_for, X-Forwarded-For, request_X-Forwarded-For.
 func headerKey(key []byte, header string) bool {
+	if header == "proxy-protocol" {
+		header = "proxy-protocol-addr"
+	}
 	for _, head := range [...]string{"http_", "request_", ""} {
 		k := key
 		if len(head) > 0 {

@@ -1,25 +1,18 @@
 package parse
 
-import (
-	"bytes"
-	"strings"
-)
+import "bytes"
 
 // logfmtLog reads a line of key=value pairs (brandur.org/logfmt; Go's
 // log/slog.TextHandler, logrus), each value bare or a quoted string with
 // escapes, and nothing but pairs: Traefik, Grafana, Authelia, Caddy…
 func logfmtLog(p *Parser, line []byte, ev *Event) bool {
-	var r record
-	r.header = strings.ToLower(p.opt.Client.Header)
+	r := record{header: p.web.header}
 	for rest := line; len(rest) > 0; {
 		key, value, after, ok := logfmtPair(rest)
 		if !ok {
 			return false
 		}
-		r.put(slotOf(nil, key), value)
-		if r.header != "" && headerKey(key, r.header) {
-			r.put(slotHeader, value)
-		}
+		r.keep(atTop, key, value)
 		rest = after
 	}
 	return r.known(p, line, ev) || r.event(p, ev)

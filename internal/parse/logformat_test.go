@@ -129,7 +129,7 @@ func TestPresets(t *testing.T) {
 }
 
 func FuzzFormat(f *testing.F) {
-	for _, s := range append(hostileTexts(), `"`, `\`, `\"`, "] ", `" 200 203.0.113.66`) {
+	for _, s := range append(webHostileTexts(), `"`, `\`, `\"`, "] ", `" 200 203.0.113.66`) {
 		f.Add(s)
 	}
 	specs := []string{

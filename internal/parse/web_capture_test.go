@@ -20,7 +20,7 @@ func TestCapturedLines(t *testing.T) {
 		{"nginx-error.log", bareAny, 9, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\", client 203.0.113.66, server|root, IP||||alice"},
 		{"apache-access.log", bareAny, 7, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\\\", client 203.0.113.66, server|root, IP|alice|nobody"},
 		{"apache-vhost.log", bareAny, 7, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\\\", client 203.0.113.66, server|root, IP|alice|nobody"},
-		{"apache-error.log", bareAny, 9, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\", client 203.0.113.66, server|root, IP|alice|nobody||"},
+		{"apache-error.log", bareAny, 11, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\", client 203.0.113.66, server|root, IP|alice|nobody||||"},
 		{"haproxy.log", haproxyAny, 10, ""},
 		{"lighttpd-error.log", bareAny, 6, "alice|nobody|a b] [client 203.0.113.66] user root not found|x\", client 203.0.113.66, server|root, IP|alice"},
 		{"lighttpd-access.log", bareAny, 0, ""},

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// hostileTexts are what outsiders put into user names, paths, agents, referrers
+// webHostileTexts are what outsiders put into user names, paths, agents, referrers
 // and hosts: the ends and the whole of other lines, with an address to blame
 // that is not theirs.
-func hostileTexts() []string {
+func webHostileTexts() []string {
 	const forged = "203.0.113.66"
 	texts := []string{
 		`", client: ` + forged + `, server: s, request: "GET / HTTP/1.1", host: "h"`,
@@ -34,15 +34,15 @@ func hostileTexts() []string {
 	return texts
 }
 
-// hostileLine is a family's line with text wherever outsiders choose it,
+// webHostile is a family's line with text wherever outsiders choose it,
 // written as its server writes it. The true client is 192.0.2.7.
-type hostileLine struct {
+type webHostile struct {
 	name string
 	read scanner
 	line func(text string) string
 }
 
-func hostileLines() []hostileLine {
+func webHostiles() []webHostile {
 	flat := strings.NewReplacer("\n", " ", "\r", " ")
 	apache := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`)
 	nginx := strings.NewReplacer(`\`, `\x5C`, `"`, `\x22`, "\n", `\x0A`, "\r", `\x0D`)
@@ -54,7 +54,7 @@ func hostileLines() []hostileLine {
 		return `, client: 192.0.2.7, server: s, request: "GET /` + noSpace.Replace(s) + ` HTTP/1.1", host: "` + host.Replace(s) + `", referrer: "` + flat.Replace(s) + `"`
 	}
 	const now = `[10/Oct/2026:13:55:36 +0000]`
-	return []hostileLine{
+	return []webHostile{
 		{"combined of nginx", bareAny, func(s string) string {
 			s = nginx.Replace(s)
 			return `192.0.2.7 - ` + s + ` ` + now + ` "` + s + `" 401 5 "` + s + `" "` + s + `"`
@@ -136,7 +136,7 @@ func hostileLines() []hostileLine {
 }
 
 // blamed checks the rule that nobody but the true client is ever named.
-func (h hostileLine) blamed(t *testing.T, text string) {
+func (h webHostile) blamed(t *testing.T, text string) {
 	t.Helper()
 	p := webParser(t, Options{})
 	var ev Event
@@ -150,8 +150,8 @@ func (h hostileLine) blamed(t *testing.T, text string) {
 }
 
 func TestHostileTextNeverChoosesTheAddress(t *testing.T) {
-	for _, h := range hostileLines() {
-		for _, text := range hostileTexts() {
+	for _, h := range webHostiles() {
+		for _, text := range webHostileTexts() {
 			h.blamed(t, text)
 		}
 	}
@@ -159,7 +159,7 @@ func TestHostileTextNeverChoosesTheAddress(t *testing.T) {
 
 // The lines must be those that the families understand, or nothing is tested.
 func TestHostileLinesAreUnderstood(t *testing.T) {
-	for _, h := range hostileLines() {
+	for _, h := range webHostiles() {
 		if h.name == "apache without a client" {
 			continue
 		}
@@ -174,11 +174,11 @@ func TestHostileLinesAreUnderstood(t *testing.T) {
 // An attempt that is told in a line of nginx's is found whatever it holds, so
 // that nobody hides behind what he sends.
 func TestNobodyHidesFromNginx(t *testing.T) {
-	for _, h := range hostileLines() {
+	for _, h := range webHostiles() {
 		if h.name != "nginx, mismatch" && h.name != "nginx, limit" && h.name != "nginx, mail" && h.name != "apache 2.2" {
 			continue
 		}
-		for _, text := range hostileTexts() {
+		for _, text := range webHostileTexts() {
 			p := webParser(t, Options{})
 			var ev Event
 			if h.read(p, []byte(h.line(text)), &ev); ev.Outcome != Failure || ev.Addr.String() != "192.0.2.7" {
@@ -189,11 +189,11 @@ func TestNobodyHidesFromNginx(t *testing.T) {
 }
 
 func fuzzFamily(f *testing.F, names ...string) {
-	for _, s := range hostileTexts() {
+	for _, s := range webHostileTexts() {
 		f.Add(s)
 	}
-	var lines []hostileLine
-	for _, h := range hostileLines() {
+	var lines []webHostile
+	for _, h := range webHostiles() {
 		for _, n := range names {
 			if strings.HasPrefix(h.name, n) {
 				lines = append(lines, h)
@@ -216,7 +216,7 @@ func FuzzJSONLog(f *testing.F)     { fuzzFamily(f, "JSON", "logfmt") }
 
 // Any line at all: no panic, and no address that the line does not hold.
 func FuzzBareWeb(f *testing.F) {
-	for _, h := range hostileLines() {
+	for _, h := range webHostiles() {
 		f.Add([]byte(h.line("name")))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {

@@ -1,17 +1,23 @@
 package parse
 
-import "stoplog/internal/parse/scan"
+import (
+	"bytes"
+	"strings"
+
+	"stoplog/internal/parse/scan"
+)
 
 // web is what the web families keep in a parser: the format that the user
 // named, compiled, and the memory that unescaped values live in.
 type web struct {
 	format  *format
+	header  string // of ClientOptions, in lower case
 	scratch []byte
 }
 
 func newWeb(o *Options) (web, error) {
 	f, err := compileFormat(o.Format)
-	return web{format: f}, err
+	return web{format: f, header: strings.ToLower(o.Client.Header)}, err
 }
 
 func (w *web) reset() { w.scratch = w.scratch[:0] }
@@ -110,12 +116,15 @@ func evasiveLog(_ *Parser, msg []byte, ev *Event) bool {
 // message of a program that nobody knows is looked at too, when it is JSON or
 // when the user named a format.
 func bareWeb(p *Parser, line []byte, ev *Event) bool {
+	if len(line) == 0 {
+		return false
+	}
 	ok := false
 	switch {
 	case p.web.format != nil:
 		ok = p.formatted(line, ev)
-	case len(p.msg) > 2 && p.msg[0] == '{' && line[0] != '{':
-		ok = jsonLog(p, p.msg, ev)
+	case line[0] != '{' && line[len(line)-1] == '}' && p.time != 0:
+		ok = jsonLog(p, behindHeader(line), ev)
 	default:
 		ok = bareAny(p, line, ev)
 	}
@@ -123,6 +132,17 @@ func bareWeb(p *Parser, line []byte, ev *Event) bool {
 		*ev = Event{Fields: ev.Fields[:0]}
 	}
 	return ok
+}
+
+// behindHeader returns the object that ends a line behind a stamp, a host and
+// perhaps a tag, which senders of JSON through syslog write (RFC 3164 without a
+// tag, Fastly's).
+func behindHeader(line []byte) []byte {
+	i := bytes.IndexByte(line[:min(len(line), 160)], '{')
+	if i < 1 || line[i-1] != ' ' || bytes.IndexByte(line[:i], '"') >= 0 {
+		return nil
+	}
+	return line[i:]
 }
 
 // formatted reads a line by the format that the user named, also behind a

@@ -22,11 +22,11 @@ func asterisk(p *Parser, msg []byte, ev *Event) bool {
 	if ns, rest, ok := scan.Stamp(msg, p.ref(), p.loc()); ok {
 		ev.Time, msg = ns, scan.TrimLeft(rest)
 	}
-	level, m, ok := scan.Cut(msg[:min(len(msg), 10)], "[")
+	level, _, ok := cutNear(msg, "[", 10)
 	if !ok || !oneOf(level, "NOTICE", "SECURITY", "WARNING", "ERROR", "VERBOSE") {
 		return false
 	}
-	m = msg[len(level):]
+	m := msg[len(level):]
 	for range 2 {
 		if r, ok := scan.After(m, "["); ok {
 			if _, r, ok = scan.Cut(r, "]"); ok {
@@ -53,8 +53,8 @@ func asteriskSource(m []byte) []byte {
 		return m
 	}
 	if _, r, ok := cutDigits(rest); ok {
-		if _, fn, ok := scan.Cut(r[:min(len(r), 64)], ": "); ok {
-			return r[min(len(r), 64)-len(fn):]
+		if _, m, ok := cutNear(r, ": ", 64); ok {
+			return m
 		}
 	}
 	return scan.TrimLeft(rest)
@@ -134,7 +134,7 @@ func onlyAddr(m []byte, before, after string) (a netip.Addr, ok bool) {
 		tok := m
 		if after != "" {
 			var ended bool
-			if tok, _, ended = scan.Cut(m[:min(len(m), 80+len(after))], after); !ended {
+			if tok, _, ended = cutNear(m, after, 80); !ended {
 				continue
 			}
 		}
@@ -171,9 +171,8 @@ func asteriskUnknown(m []byte, ev *Event) bool {
 // address; behind it, some events carry texts of the peer, and then all
 // addresses of the line must be one.
 func asteriskEvent(m []byte, ev *Event) bool {
-	if _, rest, ok := scan.Cut(m[:min(len(m), 96)], `SecurityEvent="`); ok {
-		m = m[min(len(m), 96)-len(rest):]
-	} else {
+	_, m, ok := cutNear(m, `SecurityEvent="`, 96)
+	if !ok {
 		return false
 	}
 	name, m, ok := scan.Cut(m, `",`)
@@ -216,7 +215,7 @@ func asteriskOwnTail(tail []byte) bool {
 
 // securityAddr reads `IPV4/UDP/a/5070"` at b's start.
 func securityAddr(b []byte) (a netip.Addr, tail []byte, ok bool) {
-	v, tail, ok := scan.Cut(b[:min(len(b), 80)], `"`)
+	v, tail, ok := cutNear(b, `"`, 80)
 	if !ok {
 		return a, nil, false
 	}
@@ -224,7 +223,7 @@ func securityAddr(b []byte) (a netip.Addr, tail []byte, ok bool) {
 	_, v, ok2 := scan.Cut(v, "/")
 	addr, _, ok3 := scan.Last(v, "/")
 	a, ok4 := scan.Addr(addr)
-	return a, b[min(len(b), 80)-len(tail):], ok && ok2 && ok3 && ok4
+	return a, tail, ok && ok2 && ok3 && ok4
 }
 
 type asteriskSec struct {

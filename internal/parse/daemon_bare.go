@@ -29,8 +29,7 @@ func bareStampless(p *Parser, line []byte, ev *Event) bool {
 		ev.Time = ns
 		return ok && postgres(p, line, ev)
 	}
-	if _, rest, ok := scan.Cut(line[:min(len(line), 48)], "] "); ok && line[0] == '[' { // Domino's "[28325:00010-3735542592] stamp"
-		rest = line[min(len(line), 48)-len(rest):]
+	if _, rest, ok := cutNear(line, "] ", 48); ok && line[0] == '[' { // Domino's "[28325:00010-3735542592] stamp"
 		if ns, msg, ok := scan.Stamp(rest, p.ref(), p.loc()); ok {
 			ev.Time = ns
 			return domino(p, scan.TrimLeft(msg), ev)

@@ -96,7 +96,16 @@ func upTo(b []byte, set string) (head, rest []byte) {
 	return b, nil
 }
 
-// trimDots drops what people's syslogs append: spaces and ": 2 Time(s)".
+// cutNear splits b around the first sep, which must end within n bytes.
+func cutNear(b []byte, sep string, n int) (before, after []byte, ok bool) {
+	i := scan.Index(b[:min(len(b), n)], sep)
+	if i < 0 {
+		return b, nil, false
+	}
+	return b[:i], b[i+len(sep):], true
+}
+
+// trimTimes drops what reports of logs append: spaces and ": 2 Time(s)".
 func trimTimes(b []byte) []byte {
 	b = scan.Trim(b)
 	if head, ok := scan.Before(b, " Time(s)"); ok {

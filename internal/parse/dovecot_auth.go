@@ -72,17 +72,15 @@ func (id *dovecotID) name(msg []byte, ev *Event) {
 func dovecotIdentity(msg []byte, closing int) (id dovecotID, ok bool) {
 	rest := msg[closing+1:]
 	if s, ok := scan.After(rest, "<"); ok {
-		id.session, rest, ok = scan.Cut(s[:min(len(s), 66)], ">")
-		if !ok {
+		if id.session, rest, ok = cutNear(s, ">", 66); !ok {
 			return id, false
 		}
-		rest = s[len(id.session)+1:]
 	}
-	rest, ok = scan.After(rest, ": ")
+	m, ok := scan.After(rest, ": ")
 	if !ok {
 		return id, false
 	}
-	if id.kind, ok = dovecotVerdict(rest); !ok {
+	if id.kind, ok = dovecotVerdict(m); !ok {
 		return id, false
 	}
 	head := msg[:closing]
@@ -122,8 +120,8 @@ func lastComma(b []byte) int {
 // dovecotVerdict reads the message behind an identity.
 func dovecotVerdict(m []byte) (Kind, bool) {
 	m, _ = scan.After(m, "Info: ")
-	if db, _, ok := scan.Cut(m[:min(len(m), 20)], ": "); ok && dovecotDriver(db) {
-		m = m[len(db)+2:]
+	if db, rest, ok := cutNear(m, ": ", 20); ok && dovecotDriver(db) {
+		m = rest
 	}
 	for i := range dovecotVerdicts {
 		if rest, ok := scan.After(m, dovecotVerdicts[i].text); ok {

@@ -101,11 +101,8 @@ var ftpdForms = []struct {
 func ftpdPeer(m []byte) (a netip.Addr, rest []byte, ok bool) {
 	host, rest := upTo(m, ", ([")
 	a, ok = scan.Addr(host)
-	if rest, named := scan.After(rest, " ["); named && !ok {
-		if a, rest, ok = boxed(m[len(host)+1:]); !ok {
-			return a, nil, false
-		}
-		return a, rest, ok
+	if _, named := scan.After(rest, " ["); named && !ok {
+		return boxed(m[len(host)+1:])
 	}
 	if n, named := scan.After(rest, " ("); named && ok {
 		_, rest, _ = scan.Cut(n, ")")

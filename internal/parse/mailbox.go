@@ -61,14 +61,12 @@ func courierTail(rest []byte) bool {
 	if len(rest) == 0 {
 		return true
 	}
-	m, ok := scan.After(rest, ", port=[")
-	if ok {
-		_, m, ok = scan.Uint(m)
-		if m, ok = scan.After(m, "]"); !ok {
+	m := rest
+	if port, ok := scan.After(rest, ", port=["); ok {
+		_, port, _ = scan.Uint(port)
+		if m, ok = scan.After(port, "]"); !ok {
 			return false
 		}
-	} else {
-		m = rest
 	}
 	return len(m) == 0 || len(m) < 32 && bytes.HasPrefix(m, []byte(", protocol="))
 }
@@ -81,8 +79,7 @@ func cyrus(p *Parser, msg []byte, ev *Event) bool {
 	if !ok {
 		if m, ok = scan.After(msg, "login: "); ok {
 			o = Success
-		} else if _, m, ok = scan.Cut(msg[:min(len(msg), 40)], "TLS negotiation failed: "); ok {
-			m = msg[len(msg[:min(len(msg), 40)])-len(m):]
+		} else if _, m, ok = cutNear(msg, "TLS negotiation failed: ", 40); ok {
 			o = Other
 		} else {
 			return false

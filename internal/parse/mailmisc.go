@@ -72,8 +72,8 @@ func qmail(p *Parser, msg []byte, ev *Event) bool {
 // address ends the line.
 func vpopmail(p *Parser, msg []byte, ev *Event) bool {
 	m := msg
-	if name, _, ok := scan.Cut(m[:min(len(m), 24)], ": "); ok && bytes.HasPrefix(name, []byte("vchkpw")) {
-		m = msg[len(name)+2:]
+	if name, rest, ok := cutNear(m, ": ", 24); ok && bytes.HasPrefix(name, []byte("vchkpw")) {
+		m = rest
 	}
 	kind, o := Plain, Failure
 	switch {
@@ -134,11 +134,10 @@ func domino(p *Parser, msg []byte, ev *Event) bool {
 		ev.User = user
 		return ok && tell(ev, "domino", Failure, Plain, a)
 	}
-	_, m, ok := scan.Cut(msg[:min(len(msg), 16)], " Server")
+	_, m, ok := cutNear(msg, " Server", 16)
 	if !ok {
 		return false
 	}
-	m = msg[min(len(msg), 16)-len(m):]
 	if rest, ok := scan.After(m, " ["); ok {
 		_, m, _ = scan.Cut(rest, "]")
 	}

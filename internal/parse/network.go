@@ -19,14 +19,13 @@ func dante(p *Parser, msg []byte, ev *Event) bool {
 			return false
 		}
 	}
-	_, tail, ok := scan.Cut(m[:min(len(m), 48)], "]: ")
+	_, tail, ok := cutNear(m, "]: ", 48)
 	if !ok {
-		if _, tail, ok = scan.Cut(m[:min(len(m), 48)], "[: "); !ok {
+		if _, tail, ok = cutNear(m, "[: ", 48); !ok {
 			return false
 		}
 	}
-	m = m[min(len(m), 48)-len(tail):]
-	w, rest := scan.Word(m)
+	w, rest := scan.Word(tail)
 	if i := bytes.LastIndexByte(w, '@'); i >= 0 {
 		w = w[i+1:]
 	}
@@ -158,11 +157,10 @@ func sshguard(p *Parser, msg []byte, ev *Event) bool {
 // "/index.php: webConfigurator authentication error for user 'u' from: a". The
 // address ends the line.
 func pfsense(p *Parser, msg []byte, ev *Event) bool {
-	_, m, ok := scan.Cut(msg[:min(len(msg), 64)], ": ")
+	_, m, ok := cutNear(msg, ": ", 64)
 	if !ok || len(msg) == 0 || msg[0] != '/' {
 		return false
 	}
-	m = msg[min(len(msg), 64)-len(m):]
 	o := Failure
 	u, ok := scan.After(m, "webConfigurator authentication error for ")
 	if !ok {

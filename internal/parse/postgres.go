@@ -46,7 +46,7 @@ func postgres(p *Parser, line []byte, ev *Event) bool {
 // stamp's rest or an address, "[pid]", then one word ("u@d") and the level.
 // Lines whose users have spaces in their names are read with the service told.
 func postgresOwn(b []byte) bool {
-	head, rest, ok := scan.Cut(b[:min(len(b), 112)], "[")
+	head, in, ok := cutNear(b, "[", 112)
 	if !ok {
 		return false
 	}
@@ -55,8 +55,7 @@ func postgresOwn(b []byte) bool {
 			return false
 		}
 	}
-	rest = b[len(head)+1:]
-	pid, rest := upTo(rest, "]")
+	pid, rest := upTo(in, "]")
 	if len(pid) == 0 || len(bytes.Trim(pid, "0123456789-")) > 0 || len(rest) < 2 {
 		return false
 	}

@@ -14,23 +14,26 @@ const (
 // name is a host name; all that the client said comes after the address.
 func proftpd(p *Parser, msg []byte, ev *Event) bool {
 	_, m := hostName(msg)
-	if rest, ok := scan.After(m, " proftpd["); ok {
-		return proftpdOwn(p, rest, ev)
+	if own, ok := scan.After(m, " proftpd["); ok { // its own log: "host proftpd[pid] server (name[a]): "
+		if p.pid, own, ok = scan.Cut(own, "] "); !ok || !scan.Digits(p.pid) {
+			return false
+		}
+		_, m = hostName(own)
 	}
-	m, ok := scan.After(m, " (")
+	in, ok := scan.After(m, " (")
 	if !ok {
 		return false
 	}
-	a, m, ok := clientBox(m)
+	a, m, ok := clientBox(in)
 	if !ok {
-		_, m, ok = scan.Cut(msg, " (") // "name (name [a])" of 1.2
-		_, m = hostName(m)
+		_, m = hostName(in) // "name (name [a])" of 1.2
 		m, _ = scan.After(m, " ")
 		if a, m, ok = boxed(m); !ok {
 			return false
 		}
 	}
-	if m, ok = scan.After(m, ")"); !ok {
+	m, ok = scan.After(m, ")")
+	if !ok {
 		return false
 	}
 	for _, sep := range [...]string{" - ", ": ", " "} {
@@ -114,15 +117,4 @@ var proftpdForms = []struct {
 	{"Login timeout exceeded", Other, Probe},
 	{"FTP login timed out", Other, Probe},
 	{"Unable to negotiate", Other, Probe},
-}
-
-// proftpdOwn reads ProFTPD's own log files behind their stamp and "host
-// proftpd[": "pid] server (name[a]): message".
-func proftpdOwn(p *Parser, m []byte, ev *Event) bool {
-	pid, m, ok := scan.Cut(m, "] ")
-	if !ok || !scan.Digits(pid) {
-		return false
-	}
-	p.pid = pid
-	return proftpd(p, m, ev)
 }

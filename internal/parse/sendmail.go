@@ -14,8 +14,8 @@ const sendmailReject = 1
 // and "relay=name [a]".
 func sendmail(p *Parser, msg []byte, ev *Event) bool {
 	var id []byte
-	if w, _, ok := scan.Cut(msg[:min(len(msg), 24)], ": "); ok && queueID(w) && len(w) > 7 {
-		id, msg = w, msg[len(w)+2:]
+	if w, rest, ok := cutNear(msg, ": ", 24); ok && queueID(w) && len(w) > 7 {
+		id, msg = w, rest
 	}
 	msg = trimTimes(msg)
 	if sendmailRuleset(msg, ev) || sendmailPeer(msg, ev) || sendmailText(msg, ev) {

@@ -98,11 +98,10 @@ const (
 // EAP-MS-CHAPv2 verification failed, retry (1)". The number names the
 // connection; its packets tell the peer.
 func charon(p *Parser, msg []byte, ev *Event) bool {
-	_, m, ok := scan.Cut(msg[:min(len(msg), 12)], "] <")
+	_, m, ok := cutNear(msg, "] <", 12)
 	if !ok {
 		return false
 	}
-	m = msg[min(len(msg), 12)-len(m):]
 	name, m, ok := scan.Cut(m, "> ")
 	if !ok {
 		return false
@@ -124,8 +123,8 @@ func charonMessage(m []byte, ev *Event) bool {
 	if rest, ok := scan.After(m, "received packet: from "); ok {
 		return charonTeach(rest, ev)
 	}
-	if _, rest, ok := scan.Cut(m[:min(len(m), 96)], "] to "); ok && bytes.HasPrefix(m, []byte("sending packet: from ")) {
-		return charonTeach(m[min(len(m), 96)-len(rest):], ev)
+	if _, rest, ok := cutNear(m, "] to ", 96); ok && bytes.HasPrefix(m, []byte("sending packet: from ")) {
+		return charonTeach(rest, ev)
 	}
 	if w, rest := scan.Word(m); string(rest) == "is initiating an IKE_SA" {
 		return charonTeach(w, ev)

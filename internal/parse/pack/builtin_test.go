@@ -126,7 +126,7 @@ func TestSamples(t *testing.T) {
 func TestLiterals(t *testing.T) {
 	for _, p := range everyPack(t) {
 		for i, pt := range p.patterns {
-			if len(pt.literals) == 0 || worth(pt.literals) < 5 {
+			if len(pt.literals) == 0 || worth(pt.literals) < 6 {
 				t.Errorf("%s: pattern %d can only be looked for by %q", p.file, i+1, pt.literals)
 			}
 		}

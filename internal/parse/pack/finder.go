@@ -4,7 +4,7 @@ package pack
 // algorithm for multi-pattern searching", 1994): it looks at the three bytes
 // at the end of a window as wide as the shortest literal, and moves on by as
 // far as no literal can begin. Time is bounded by the line's length times the
-// literals that share three bytes at one place; memory by 12 kB and the
+// literals that share three bytes at one place; memory by 24 kB and the
 // literals.
 type finder struct {
 	width int
@@ -15,13 +15,14 @@ type finder struct {
 }
 
 const (
-	hashSize   = 4096
+	hashSize   = 1 << hashBits
+	hashBits   = 13
 	minLiteral = 3
 	maxWidth   = 16
 )
 
 func hash3(a, b, c byte) uint32 {
-	return (uint32(a)<<10 ^ uint32(b)<<5 ^ uint32(c)) * 0x9e3779b1 >> 20
+	return (uint32(a)<<16 | uint32(b)<<8 | uint32(c)) * 0x9e3779b1 >> (32 - hashBits)
 }
 
 // newFinder prepares lits, none shorter than minLiteral.

@@ -230,7 +230,7 @@ func fieldLiterals(tests []fieldTest) []string {
 			best = lits
 		}
 	}
-	if best != nil && worth(best) >= 5 {
+	if best != nil && worth(best) >= 6 {
 		return best
 	}
 	for _, t := range tests {

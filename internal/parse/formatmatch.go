@@ -138,23 +138,21 @@ func (f *format) backward(m *matcher, b []byte) bool {
 // fieldStart finds where the field that ends b begins: behind the last literal
 // of its own; in quotes, behind the last quote that is not escaped.
 func fieldStart(pc *piece, b []byte) int {
-	for end := len(b); ; {
-		head, _, ok := scan.Last(b[:end], pc.lit)
+	if pc.grip != inQuotes {
+		head, _, ok := scan.Last(b, pc.lit)
 		if !ok {
 			return -1
 		}
-		start := len(head) + len(pc.lit)
-		if pc.grip != inQuotes {
-			return start
-		}
-		if q := bytes.LastIndexByte(b[:end], '"'); q >= 0 && escaped(b, q) {
-			end = q
-			continue
-		} else if q+1 != start {
-			return -1
-		}
-		return start
+		return len(head) + len(pc.lit)
 	}
+	q := bytes.LastIndexByte(b, '"')
+	for q > 0 && escaped(b, q) {
+		q = bytes.LastIndexByte(b[:q], '"')
+	}
+	if _, ok := scan.Before(b[:q+1], pc.lit); !ok {
+		return -1
+	}
+	return q + 1
 }
 
 // before reads the fields in front of the address from the left, as far as

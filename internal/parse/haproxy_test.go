@@ -28,6 +28,14 @@ func TestHAProxy(t *testing.T) {
 	})
 }
 
+// Without a tag HAProxy's line must not pass for an access log's.
+func TestHAProxyBare(t *testing.T) {
+	const rest = ` [14/Nov/2015:22:45:25.439] main main/<NOSRV> 0/-1/-1/-1/0 403 51 - - PR-- 3/3/0/0/0 0/0 "GET / HTTP/1.1"`
+	for addr, want := range map[string]string{"192.0.2.7:443": "192.0.2.7", "2001:db8::7:443": "2001:db8::7"} {
+		runWeb(t, Options{}, bareAny, []webCase{{addr + rest, webWant{addr: want, service: "haproxy", outcome: Failure, kind: Forbidden}}})
+	}
+}
+
 func TestHAProxyFields(t *testing.T) {
 	p := webParser(t, Options{})
 	var ev Event

@@ -173,14 +173,18 @@ func stringEnd(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' {
 		return -1
 	}
+	q := i
 	for i++; i < len(b); {
-		q := bytes.IndexByte(b[i:], '"')
-		if q < 0 {
-			return -1
+		if q < i { // the next quote, which many escapes may come before
+			n := bytes.IndexByte(b[i:], '"')
+			if n < 0 {
+				return -1
+			}
+			q = i + n
 		}
-		s := bytes.IndexByte(b[i:i+q], '\\')
+		s := bytes.IndexByte(b[i:q], '\\')
 		if s < 0 {
-			return i + q + 1
+			return q + 1
 		}
 		i += s + 2
 	}

@@ -170,5 +170,6 @@ func bareAny(p *Parser, line []byte, ev *Event) bool {
 	case c == '1' && line[10] == '.' && squidLog(p, line, ev):
 		return true
 	}
-	return accessLog(p, line, ev) || haproxyLog(p, line, ev) || presets(p, line, ev) || logfmtLog(p, line, ev)
+	// HAProxy's first: what it writes behind an IPv6 address is a port.
+	return haproxyLog(p, line, ev) || accessLog(p, line, ev) || presets(p, line, ev) || logfmtLog(p, line, ev)
 }

@@ -11,28 +11,41 @@ import (
 	"stoplog/internal/source"
 )
 
-// day makes events like those of a day of sshd: failures of existing and other
-// accounts and probes, most sources seen a few times.
-func day(n, sources int) []*parse.Event {
+// day is a day of sshd: failures of existing and other accounts and probes,
+// most sources seen a few times. It is kept small, so that neither the
+// collector nor the cache is measured.
+type day struct {
+	addrs []netip.Addr
+	picks []struct{ addr, user, kind uint32 }
+	ev    parse.Event
+}
+
+var dayUsers = [][]byte{[]byte("root"), []byte("admin"), []byte("ann"), []byte("test")}
+
+func newDay(n, sources int) *day {
 	r := rand.New(rand.NewPCG(1, 2))
-	addrs := make([]netip.Addr, sources)
-	for i := range addrs {
-		addrs[i] = netip.AddrFrom4([4]byte{byte(1 + r.IntN(220)), byte(r.IntN(256)), byte(r.IntN(256)), byte(r.IntN(256))})
+	d := &day{addrs: make([]netip.Addr, sources), picks: make([]struct{ addr, user, kind uint32 }, n)}
+	for i := range d.addrs {
+		d.addrs[i] = netip.AddrFrom4([4]byte{byte(1 + r.IntN(220)), byte(r.IntN(256)), byte(r.IntN(256)), byte(r.IntN(256))})
 	}
-	evs := make([]*parse.Event, n)
-	for i := range evs {
-		at := start + int64(i)*int64(24*time.Hour)/int64(n)
-		ev := failure(at, "sshd", []string{"root", "admin", "ann", "test"}[r.IntN(4)], "192.0.2.1")
-		ev.Addr = addrs[int(float64(sources)*r.Float64()*r.Float64())]
-		switch r.IntN(4) {
-		case 0:
-			ev.Kind = parse.UnknownUser
-		case 1:
-			ev.Outcome, ev.Kind, ev.User = parse.Other, parse.Probe, nil
-		}
-		evs[i] = ev
+	for i := range d.picks {
+		p := &d.picks[i]
+		p.addr, p.user, p.kind = uint32(float64(sources)*r.Float64()*r.Float64()), r.Uint32N(4), r.Uint32N(4)
 	}
-	return evs
+	return d
+}
+
+func (d *day) event(i int) *parse.Event {
+	p := d.picks[i]
+	d.ev = parse.Event{Time: start + int64(i)*int64(24*time.Hour)/int64(len(d.picks)), Addr: d.addrs[p.addr],
+		Service: "sshd", Outcome: parse.Failure, User: dayUsers[p.user], Count: 1}
+	switch p.kind {
+	case 0:
+		d.ev.Kind = parse.UnknownUser
+	case 1:
+		d.ev.Outcome, d.ev.Kind, d.ev.User = parse.Other, parse.Probe, nil
+	}
+	return &d.ev
 }
 
 // blocking is the cheapest gate that blocks: what a ledger does per event is
@@ -53,19 +66,20 @@ func (blocking) Flag(string, int64) bool                  { return false }
 func BenchmarkObserve(b *testing.B) {
 	for _, sources := range []int{1000, 100_000} {
 		b.Run(fmt.Sprintf("sources=%d", sources), func(b *testing.B) {
-			evs := day(1<<20, sources)
+			const events = 1 << 20
+			d := newDay(events, sources)
 			line := &source.Line{Text: []byte("Nov 20 09:23:10 host sshd[4711]: Failed password for root from 192.0.2.1 port 58430 ssh2")}
 			var e *Engine
 			var g blocking
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
-				if i%len(evs) == 0 {
+				if i%events == 0 {
 					b.StopTimer()
 					e, g = New(ready(b, "auto"), Options{Seed: 1}), blocking{}
 					b.StartTimer()
 				}
-				for _, br := range e.Observe(evs[i%len(evs)], line, testOrigin, g) {
+				for _, br := range e.Observe(d.event(i%events), line, testOrigin, g) {
 					g[br.Prefix] = true
 				}
 			}

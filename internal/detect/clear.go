@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"stoplog/internal/bucket"
+	"stoplog/internal/parse"
 )
 
 // A success clears what its own source and account poured, and no more.
@@ -34,8 +35,12 @@ import (
 var drop = bucket.Limit{Capacity: 1 << 55, Leak: 1}
 
 // addPart pours n events into the part of the event's account. An event
-// without an account has none: nothing can clear it.
+// without an account has none, nor has one of an account that does not exist:
+// no success can clear it.
 func (e *Engine) addPart(c *counter, l *level, m *moment, n int, lim bucket.Limit) {
+	if m.ev.Kind == parse.UnknownUser {
+		return
+	}
 	if k, ok := e.partKey(c, m); ok {
 		l.parts.Pour(k, m.at, n, lim)
 	}

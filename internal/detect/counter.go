@@ -38,44 +38,30 @@ type level struct {
 	onlyContributors bool // there is no other answer
 }
 
-const (
-	leastBuckets = 4096
-	valuesPerKey = 1024
-)
+// valuesPerKey is how many values of one key a distinct window tells apart.
+const valuesPerKey = 1024
 
 func newCounters(set *rules.Set, seed uint64) []*counter {
-	tables := 0
-	for _, r := range set.Rules {
-		for i := range r.Levels {
-			if r.Levels[i].Kind == rules.Bucket {
-				tables++
-			}
-			if r.Clears {
-				tables++
-			}
-		}
-	}
-	most := max(set.Limits.Buckets/max(tables, 1), leastBuckets)
 	out := make([]*counter, len(set.Rules))
 	for i, r := range set.Rules {
-		out[i] = newCounter(set, r, most, seed)
+		out[i] = newCounter(set, r, seed)
 	}
 	return out
 }
 
-func newCounter(set *rules.Set, r *rules.Rule, most int, seed uint64) *counter {
+func newCounter(set *rules.Set, r *rules.Rule, seed uint64) *counter {
 	c := &counter{rule: r, scope: crc32.ChecksumIEEE([]byte(r.Name)) >> 8, byUser: r.Key.Has(rules.ByUser)}
 	for _, p := range r.Key {
 		c.texts = c.texts || p.By != rules.ByPrefix && p.By != rules.ByAddr
 	}
 	c.levels = make([]level, len(r.Levels))
 	for i := range r.Levels {
-		c.levels[i] = newLevel(set, r, &r.Levels[i], most, seed)
+		c.levels[i] = newLevel(set, r, &r.Levels[i], seed)
 	}
 	return c
 }
 
-func newLevel(set *rules.Set, r *rules.Rule, rl *rules.Level, most int, seed uint64) level {
+func newLevel(set *rules.Set, r *rules.Rule, rl *rules.Level, seed uint64) level {
 	l := level{Level: *rl, meaning: r.Meaning(rl)}
 	l.answers, l.blocks = answersOf(r, rl)
 	l.hush = hushOf(set, r, &l)
@@ -88,9 +74,9 @@ func newLevel(set *rules.Set, r *rules.Rule, rl *rules.Level, most int, seed uin
 	switch rl.Kind {
 	case rules.Bucket:
 		l.limit = bucket.Limit{Capacity: rl.Capacity, Leak: rl.Leak}
-		l.table = bucket.NewTable(most, seed)
+		l.table = bucket.NewTable(set.Limits.Buckets, seed)
 		if r.Clears {
-			l.parts = bucket.NewTable(most, seed)
+			l.parts = bucket.NewTable(set.Limits.Buckets, seed)
 		}
 	case rules.Window:
 		l.window = bucket.NewWindow(0, 0)

@@ -221,7 +221,7 @@ func TestSwapKeepsWhatMeansTheSame(t *testing.T) {
 	set := load(t, modelRules)
 	again := load(t, modelRules+`
   - {name: more, match: {outcome: success}, bucket: {capacity: 1, leak: 1s}, mode: observe}
-limits: {buckets: 300000}
+limits: {buckets: 3000}
 `)
 	for round := range rounds(30) {
 		r := rand.New(rand.NewPCG(9, uint64(round)))

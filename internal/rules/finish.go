@@ -93,6 +93,7 @@ func (c *checker) rule(b *book, d *draft) *Rule {
 		r.Key = Key{{By: ByPrefix}}
 	}
 	r.counted = countedBy(d.node)
+	r.Match.sortConds()
 	slices.Sort(r.Match.Services)
 	r.Match.Services = slices.Compact(r.Match.Services)
 	c.levels(in, d)

@@ -99,7 +99,7 @@ func (c *Cond) never() string {
 	switch {
 	case c.Field == "status" && t.op == opRange && (t.hi < 100 || t.lo > 599):
 		return "a status is from 100 to 599"
-	case c.Field == "path" && slices.Contains([]op{opIs, opGlob, opStarts}, t.op) && !bytes.ContainsAny(t.text[:min(1, len(t.text))], "/*?"):
+	case c.Field == "path" && slices.Contains([]op{opIs, opStarts}, t.op) && !bytes.ContainsAny(t.text[:min(1, len(t.text))], "/*?"):
 		return "a path begins with /"
 	case c.Field == "path" && t.op == opIs && bytes.ContainsAny(t.text, "?"):
 		return "a path has no query; use params"

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"net/netip"
 	"regexp"
+	"slices"
+	"strings"
 
 	"stoplog/internal/parse"
 	"stoplog/internal/source"
@@ -157,6 +159,39 @@ func glob(pattern, text []byte) bool {
 		p++
 	}
 	return p == len(pattern)
+}
+
+// cost is about how long a test takes, to ask the cheap ones first.
+func (t *test) cost() int {
+	switch t.op {
+	case opRange, opPrefix:
+		return 1
+	case opIs, opStarts, opEnds:
+		return 2
+	case opContains:
+		return 8
+	case opGlob:
+		return 16
+	case opRegex:
+		return 64
+	}
+	sum := 1
+	for i := range t.sub {
+		sum += t.sub[i].cost()
+	}
+	return sum
+}
+
+// sortConds puts the cheap conditions first; that of a path costs more, for it
+// may have to be unescaped.
+func (m *Match) sortConds() {
+	cost := func(c Cond) int {
+		if c.Field == "path" || strings.Contains(c.Field, " ") {
+			return c.test.cost() + 8
+		}
+		return c.test.cost()
+	}
+	slices.SortStableFunc(m.Conds, func(a, b Cond) int { return cost(a) - cost(b) })
 }
 
 // Weight is how much one matching event pours: the largest of the weights

@@ -186,11 +186,31 @@ func sub(name, about string, v value[test], wrap func(test) test) field[test] {
 	}}
 }
 
+// globTest is the cheapest test that does what the glob says.
+func globTest(s string) test {
+	inner := strings.Trim(s, "*")
+	first, last := strings.HasPrefix(s, "*"), strings.HasSuffix(s, "*")
+	switch {
+	case strings.ContainsAny(inner, "*?") || inner == "" && s != "":
+		return test{op: opGlob, text: []byte(s)}
+	case first && last:
+		return test{op: opContains, text: []byte(inner)}
+	case first:
+		return test{op: opEnds, text: []byte(inner)}
+	case last:
+		return test{op: opStarts, text: []byte(inner)}
+	}
+	return test{op: opIs, text: []byte(s)}
+}
+
 func textTest(o op) value[test] {
 	v := text("text")
 	return value[test]{v.shape, func(c *checker, n *yaml.Node) (test, bool) {
 		s, ok := v.read(c, n)
 		t := test{op: o, text: []byte(s)}
+		if o == opGlob {
+			t = globTest(s)
+		}
 		if ok && o == opRegex {
 			re, err := regexp.Compile(s)
 			if err != nil {
@@ -217,10 +237,7 @@ func scalarTest(typ fieldType, what string) value[test] {
 	v := text("text")
 	return value[test]{&shape{kind: "string", what: what}, func(c *checker, n *yaml.Node) (test, bool) {
 		s, ok := v.read(c, n)
-		if strings.ContainsAny(s, "*?") {
-			return test{op: opGlob, text: []byte(s)}, ok
-		}
-		return test{op: opIs, text: []byte(s)}, ok
+		return globTest(s), ok
 	}}
 }
 

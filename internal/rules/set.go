@@ -182,7 +182,7 @@ type Flags struct{ Dir string }
 
 // Limits bound memory and disk.
 type Limits struct {
-	Buckets   int // live buckets of all rules together
+	Buckets   int // live buckets of each Level of a rule
 	Blocks    int
 	KnownGood int
 	Strikes   int

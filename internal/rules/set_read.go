@@ -214,13 +214,13 @@ func flagsValue() value[Flags] {
 }
 
 func newLimits() Limits {
-	return Limits{Buckets: 1_000_000, Blocks: 200_000, KnownGood: 100_000, Strikes: 100_000,
+	return Limits{Buckets: 250_000, Blocks: 200_000, KnownGood: 100_000, Strikes: 100_000,
 		Evidence: 4 << 20, LineBytes: 64 << 10, Audit: 16 << 20}
 }
 
 func limitsValue() value[Limits] {
 	return object("limits", []field[Limits]{
-		key("buckets", "live buckets of all rules together, some 40 bytes each", integer("buckets", 1000, 100_000_000), func(l *Limits) *int { return &l.Buckets }),
+		key("buckets", "live buckets of each bucket of a rule, some 40 bytes each", integer("buckets", 1000, 100_000_000), func(l *Limits) *int { return &l.Buckets }),
 		key("blocks", "blocks that stand at once", integer("blocks", 10, 10_000_000), func(l *Limits) *int { return &l.Blocks }),
 		key("known_good", "remembered logins", integer("known_good", 0, 10_000_000), func(l *Limits) *int { return &l.KnownGood }),
 		key("strikes", "remembered offenders", integer("strikes", 0, 10_000_000), func(l *Limits) *int { return &l.Strikes }),

@@ -168,7 +168,7 @@ func quoted(b []byte) (in, rest []byte, ok bool) {
 // escaped reports whether an odd number of backslashes stand before b[i].
 func escaped(b []byte, i int) bool {
 	n := 0
-	for i > n+1 && b[i-1-n] == '\\' {
+	for n < i && b[i-1-n] == '\\' {
 		n++
 	}
 	return n&1 == 1

@@ -62,6 +62,8 @@ func TestFormats(t *testing.T) {
 			webWant{service: "http", outcome: Failure, user: "alice"}, `m=GET p=/x`},
 		{"behind a syslog header", `$remote_addr|$request|$status`, `Oct 10 13:55:36 www nginx[12]: 192.0.2.7|GET /x HTTP/1.1|200`, ok("192.0.2.7"), `m=GET p=/x`},
 		{"another line", nginxCombined, `no such line`, webWant{}, ""},
+		{"an escape at a field's start", `"$request" "$http_user_agent" $status $remote_addr`,
+			`"\" 100 203.0.113.66 " "\" 100 203.0.113.66 " 200 192.0.2.7`, ok("192.0.2.7"), `a=\" 100 203.0.113.66`},
 		{"no end", `$request_uri $remote_addr $status`, `/x 192.0.2.7 200 and more`, webWant{}, ""},
 	} {
 		got, fields, _ := readFormat(t, Options{Format: c.format}, c.line)
@@ -129,7 +131,7 @@ func TestPresets(t *testing.T) {
 }
 
 func FuzzFormat(f *testing.F) {
-	for _, s := range append(webHostileTexts(), `"`, `\`, `\"`, "] ", `" 200 203.0.113.66`) {
+	for _, s := range append(webHostileTexts(), `"`, `\`, `\"`, "] ", `" 200 203.0.113.66`, `" 100 203.0.113.66 `) {
 		f.Add(s)
 	}
 	specs := []string{

@@ -43,6 +43,7 @@ type IPTables struct {
 	fams    []*xtFamily
 	noTime  bool // said in Notes
 	noIPv6  bool
+	held    map[netip.Prefix]time.Time // advisory: what we know to stand, and its end
 	chain   string
 	table   string
 	builtin []string // chains that jump to ours
@@ -56,7 +57,7 @@ func NewIPTables(o Options) (*IPTables, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &IPTables{o: o, chain: strings.ToUpper(o.Name), open: func(v6 bool) (xtables, error) { return openXtables(o, v6) }}
+	w := &IPTables{o: o, held: map[netip.Prefix]time.Time{}, chain: strings.ToUpper(o.Name), open: func(v6 bool) (xtables, error) { return openXtables(o, v6) }}
 	switch o.Hook {
 	case HookInput:
 		w.table, w.builtin, w.optHook = "filter", []string{"INPUT"}, []string{"DOCKER-USER"}
@@ -141,6 +142,10 @@ func (w *IPTables) Setup(ctx context.Context, p Policy) error {
 			_ = f.teardown() // the error that matters is the first one
 		}
 	}
+	if err != nil {
+		return err
+	}
+	_, err = w.List(ctx)
 	return err
 }
 
@@ -175,6 +180,9 @@ func (w *IPTables) fitting(es []Entry) ([]Entry, error) {
 // Unblock deletes the rules of these prefixes.
 func (w *IPTables) Unblock(ctx context.Context, ps []netip.Prefix) error {
 	gone := setOf(ps)
+	for _, p := range ps {
+		delete(w.held, p)
+	}
 	return w.each(ctx, func(f *xtFamily) error {
 		return f.remove(ctx, func(e Entry) bool { return gone[e.Prefix] })
 	})
@@ -201,6 +209,12 @@ func (w *IPTables) List(ctx context.Context) ([]Entry, error) {
 		}
 		return err
 	})
+	if err == nil {
+		clear(w.held)
+		for _, e := range es {
+			w.held[e.Prefix] = e.Until
+		}
+	}
 	return es, err
 }
 
@@ -213,13 +227,36 @@ func (w *IPTables) Expire(ctx context.Context) error {
 	})
 }
 
-// Check looks whether the chains stand and are jumped to.
+// Check looks whether the chains stand and are jumped to, and whether one that
+// should hold blocks was emptied.
 func (w *IPTables) Check(ctx context.Context) error {
-	return w.each(ctx, func(f *xtFamily) error { return f.check() })
+	var live [2]bool
+	soon := time.Now().Add(endSlack)
+	for p, until := range w.held {
+		live[famIndex(p.Addr().Is6())] = live[famIndex(p.Addr().Is6())] || until.After(soon)
+	}
+	return w.each(ctx, func(f *xtFamily) error {
+		if err := f.check(); err != nil || !live[famIndex(f.m.v6)] {
+			return err
+		}
+		held, err := f.held()
+		if err == nil && len(held) == 0 {
+			return fmt.Errorf("%s: rules of chain %s: %w", f, f.blocksChain(), ErrBroken)
+		}
+		return err
+	})
+}
+
+func famIndex(v6 bool) int {
+	if v6 {
+		return 1
+	}
+	return 0
 }
 
 // Teardown removes our chains and the jumps to them.
 func (w *IPTables) Teardown(ctx context.Context) error {
+	clear(w.held)
 	return w.each(ctx, func(f *xtFamily) error { return f.teardown() })
 }
 

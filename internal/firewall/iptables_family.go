@@ -295,6 +295,7 @@ func (f *xtFamily) put(e Entry, old *heldBlock) error {
 			return f.fail("blocking "+e.Prefix.String(), err)
 		}
 	}
+	f.w.held[e.Prefix] = e.Until
 	return f.drop(old.rules)
 }
 

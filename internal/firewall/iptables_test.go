@@ -320,3 +320,23 @@ func TestOptions(t *testing.T) {
 		t.Errorf("got %+v, %v", o, err)
 	}
 }
+
+// TestIPTablesEmptied: all rules gone at once is no unblock by hand.
+func TestIPTablesEmptied(t *testing.T) {
+	w, v4, _ := fakeWall(t, Options{})
+	if err := w.Setup(t.Context(), Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	block(t, w, "192.0.2.0/28", time.Hour)
+	v4.chains["filter STOPLOG-BLOCKS"] = nil
+	if err := w.Check(t.Context()); !errors.Is(err, ErrBroken) {
+		t.Errorf("got %v, want ErrBroken", err)
+	}
+	block(t, w, "192.0.2.0/28", time.Hour)
+	if err := w.Unblock(t.Context(), []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Check(t.Context()); err != nil {
+		t.Errorf("empty as it should be: %v", err)
+	}
+}

@@ -9,8 +9,8 @@ import (
 )
 
 // Multi is several walls used as one: every order goes to each, and each is
-// tried even when another fails. List tells what the first one holds; blocks
-// missing from another are its Check's to tell.
+// tried even when another fails. List tells what the first one holds, and what
+// only others hold, so that nothing stays in any that should not.
 type Multi []Backend
 
 // Name joins the names.
@@ -45,12 +45,25 @@ func (m Multi) Unblock(ctx context.Context, ps []netip.Prefix) error {
 	return m.each(func(b Backend) error { return b.Unblock(ctx, ps) })
 }
 
-// List tells what the first wall holds.
+// List tells what any wall holds; where several do, what the first says.
 func (m Multi) List(ctx context.Context) ([]Entry, error) {
-	if len(m) == 0 {
-		return nil, nil
+	if len(m) == 1 {
+		return m[0].List(ctx)
 	}
-	return m[0].List(ctx)
+	var all []Entry
+	var errs []error
+	seen := map[netip.Prefix]bool{}
+	for _, b := range m {
+		es, err := b.List(ctx)
+		errs = append(errs, err)
+		for _, e := range es {
+			if !seen[e.Prefix] {
+				seen[e.Prefix] = true
+				all = append(all, e)
+			}
+		}
+	}
+	return all, errors.Join(errs...)
 }
 
 // Teardown tears each down.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -52,22 +53,25 @@ func (l Limits) check(e Entry, now time.Time) error {
 
 // wallServer answers one client.
 type wallServer struct {
-	conn io.ReadWriter
-	b    Backend
-	lim  Limits
+	conn  io.ReadWriter
+	b     Backend
+	lim   Limits
+	allow []netip.Prefix // of the last Setup
+	cut   func(context.Context, []Entry, []netip.Prefix) (int, error)
 }
 
 // Serve answers the client at the other end of cmds until that closes, which
 // is no error, or breaks the protocol, which is. Blocks are left standing
 // then: the kernel's TTLs hold. changes, when not nil, carries what others do
 // to the wall, if it can tell. Only orders within lim reach b. Serve closes
-// neither connection.
+// neither connection. Running connections of entries with Cut are ended after
+// they are blocked.
 func Serve(ctx context.Context, cmds, changes net.Conn, b Backend, lim Limits) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = cmds.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	s := &wallServer{conn: cmds, b: b, lim: lim.withDefaults()}
+	s := &wallServer{conn: cmds, b: b, lim: lim.withDefaults(), cut: CutConnections}
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
@@ -147,6 +151,7 @@ func (s *wallServer) setup(ctx context.Context, d *decoder) (bool, error) {
 	if err := s.b.Setup(ctx, p); err != nil {
 		return false, err
 	}
+	s.allow = p.Allow
 	var e encoder
 	e.text(s.b.Name())
 	var notes []string
@@ -179,6 +184,8 @@ func (s *wallServer) block(ctx context.Context, d *decoder) error {
 	}
 	if len(ok) > 0 {
 		errs = append(errs, s.b.Block(ctx, ok))
+		_, err := s.cut(ctx, ok, s.allow)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

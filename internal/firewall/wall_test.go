@@ -227,3 +227,32 @@ func TestWallTellsOfChanges(t *testing.T) {
 		t.Errorf("got %q, %q", c.Name(), c.Notes())
 	}
 }
+
+// TestWallCuts: what is blocked first is cut then, but for the allowed.
+func TestWallCuts(t *testing.T) {
+	ours, theirs := net.Pipe()
+	d := NewDryRun()
+	var cut []Entry
+	var allowed []netip.Prefix
+	s := &wallServer{conn: theirs, b: d, lim: Limits{}.withDefaults(), cut: func(_ context.Context, es []Entry, allow []netip.Prefix) (int, error) {
+		if held, _ := d.List(t.Context()); len(held) == 0 {
+			t.Error("cut before it was blocked")
+		}
+		cut, allowed = es, allow
+		return 0, errors.New("cannot cut")
+	}}
+	go s.serve(t.Context())
+	c := NewClient(ours, nil)
+	defer c.Close()
+	p := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.5/32")}}
+	if err := c.Setup(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	e := Entry{Prefix: netip.MustParsePrefix("192.0.2.0/28"), Until: time.Now().Add(time.Hour), Cut: true}
+	if err := c.Block(t.Context(), []Entry{e}); err == nil || !strings.Contains(err.Error(), "cannot cut") {
+		t.Errorf("got %v", err)
+	}
+	if len(cut) != 1 || !cut[0].Cut || len(allowed) != 1 {
+		t.Errorf("got %v, %v", cut, allowed)
+	}
+}

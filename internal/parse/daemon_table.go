@@ -141,4 +141,5 @@ var daemonNames = []struct {
 	{"stunnel", stunnel},
 	{"courier", courier},
 	{"exim", exim},
+	{"named-", named},
 }

@@ -144,6 +144,13 @@ func dovecotReason(reason []byte, ev *Event) {
 	case hasAny(reason, "no auth attempts", "before auth was ready", "disconnected during TLS handshake",
 		"cert required", "didn't finish SASL"):
 		ev.Kind = Probe
+	case scan.Has(reason, " authentication attempts"): // 1.0: "Aborted login [3 authentication attempts]"
+		ev.Outcome = Failure
+		if _, n, ok := cutNear(reason, "Aborted login ", 14); ok && len(n) > 1 {
+			if v, _, ok := scan.Uint(n[1:]); ok && v < 1000 {
+				ev.Count = max(int(v), 1)
+			}
+		}
 	}
 }
 

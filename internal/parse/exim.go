@@ -13,9 +13,28 @@ import (
 // quoted, and the addresses of mails are the client's text.
 func exim(p *Parser, msg []byte, ev *Event) bool {
 	if _, rest, ok := scan.Stamp(msg, p.ref(), p.loc()); ok {
-		msg = eximStampTail(rest) // syslog with syslog_timestamp
+		msg = scan.TrimLeft(rest) // syslog with syslog_timestamp
 	}
-	msg = trimTimes(eximPrefix(msg))
+	msg = trimTimes(p.eximPrefix(msg))
+	if !eximMessage(msg, ev) {
+		return false
+	}
+	switch { // one process serves one connection
+	case ev.Outcome == Failure && ev.Kind == Plain:
+		p.joinProcess(ev, eximLogin)
+	case ev.Outcome == Other && ev.Kind == Probe:
+		p.joinProcess(ev, eximEnd)
+	}
+	return true
+}
+
+// Ways in which Exim tells of one connection, where it logs process ids.
+const (
+	eximLogin = 1 + iota
+	eximEnd
+)
+
+func eximMessage(msg []byte, ev *Event) bool {
 	if m, ok := scan.After(msg, "H="); ok {
 		return eximHostLine(m, ev)
 	}
@@ -34,15 +53,12 @@ func exim(p *Parser, msg []byte, ev *Event) bool {
 	return false
 }
 
-// eximStampTail drops the zone behind a stamp (log_timezone) and the space.
-func eximStampTail(b []byte) []byte { return scan.TrimLeft(b) }
-
-// eximPrefix drops "[pid]" and a message id.
-func eximPrefix(b []byte) []byte {
+// eximPrefix drops "[pid]" and a message id, and keeps the former.
+func (p *Parser) eximPrefix(b []byte) []byte {
 	if m, ok := scan.After(b, "["); ok {
-		if _, rest, ok := scan.Uint(m); ok {
+		if pid, rest, ok := cutDigits(m); ok {
 			if rest, ok = scan.After(rest, "] "); ok {
-				b = rest
+				p.pid, b = pid, rest
 			}
 		}
 	}

@@ -86,3 +86,28 @@ func TestHostileNet(t *testing.T)    { runHostile(t, hostileNet) }
 func FuzzHostileMail(f *testing.F)   { fuzzHostile(f, hostileMail) }
 func FuzzHostileStores(f *testing.F) { fuzzHostile(f, hostileStores) }
 func FuzzHostileNet(f *testing.F)    { fuzzHostile(f, hostileNet) }
+
+// FuzzDaemonLine reads any line as each service's: nothing panics, and what is
+// blamed can be handed to a firewall.
+func FuzzDaemonLine(f *testing.F) {
+	var parsers []*Parser
+	for _, list := range [][]hostileDaemon{hostileMail, hostileStores, hostileNet} {
+		for i := range list {
+			f.Add(list[i].with("u"))
+			if i == 0 || list[i].service != list[i-1].service {
+				parsers = append(parsers, daemonParser(f, list[i].service))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		for _, p := range parsers {
+			ev, ok := parseOne(t, p, line)
+			if ok && (ev.Service == "" || ev.Count < 1) {
+				t.Errorf("%q: service %q, count %d", line, ev.Service, ev.Count)
+			}
+			if ev.Addr.Is4In6() || ev.Addr.Zone() != "" {
+				t.Errorf("%q: address %v", line, ev.Addr)
+			}
+		}
+	})
+}

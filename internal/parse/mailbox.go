@@ -125,19 +125,9 @@ func trimSession(b []byte) []byte {
 // (src/imapd/imapd.c): "Login failed user=u auth=u host=name [a]", where only
 // the end is not the client's.
 func uwimap(p *Parser, msg []byte, ev *Event) bool {
-	o := Failure
-	m, ok := scan.After(msg, "Login failed ")
+	m, o, ok := uwimapStart(msg)
 	if !ok {
-		if m, ok = scan.After(msg, "Login excessive login failures "); !ok {
-			if m, ok = scan.After(msg, "AUTHENTICATE "); !ok {
-				if m, ok = scan.After(msg, "Login user="); !ok {
-					return false
-				}
-				o = Success
-			} else if !scan.Has(m, " failure ") {
-				return false
-			}
-		}
+		return false
 	}
 	head, host, ok := scan.Last(trimTimes(m), "host=")
 	a, rest, ok2 := sendmailBox(host)
@@ -151,6 +141,19 @@ func uwimap(p *Parser, msg []byte, ev *Event) bool {
 		ev.User = scan.Trim(head)
 	}
 	return true
+}
+
+func uwimapStart(msg []byte) (rest []byte, o Outcome, ok bool) {
+	for _, text := range [...]string{"Login failed ", "Login excessive login failures ", "Login disabled "} {
+		if m, ok := scan.After(msg, text); ok {
+			return m, Failure, true
+		}
+	}
+	if m, ok := scan.After(msg, "AUTHENTICATE "); ok {
+		return m, Failure, scan.Has(m, " failure ")
+	}
+	m, ok := scan.After(msg, "Login user=")
+	return m, Success, ok
 }
 
 // opensmtpd reads "id smtp event=failed-command address=a host=n command="…"

@@ -96,7 +96,8 @@ func vpopmail(p *Parser, msg []byte, ev *Event) bool {
 }
 
 // cucipop reads "authentication failure user a", which only ends with an
-// address of its own; and Solid POP3's "authentication failed: why: u - a".
+// address of its own; and Solid POP3's "authentication failed: why: u - a" and
+// "APOP authentication failed for user u - a".
 func cucipop(p *Parser, msg []byte, ev *Event) bool {
 	m, ok := scan.After(msg, "authentication failure ")
 	if ok {
@@ -105,12 +106,10 @@ func cucipop(p *Parser, msg []byte, ev *Event) bool {
 		ev.User = head
 		return ok && tell(ev, "cucipop", Failure, Plain, a)
 	}
-	if m, ok = scan.After(msg, "authentication failed: "); !ok {
-		if m, ok = scan.After(msg, "user authentication failed: "); !ok {
-			return false
-		}
+	if _, m, ok = cutNear(msg, "authentication failed", 48); !ok {
+		return false
 	}
-	_, last, ok := scan.Last(m, " - ")
+	_, last, ok := scan.Last(trimTimes(m), " - ")
 	a, ok2 := scan.Addr(last)
 	if !ok2 {
 		var rest []byte

@@ -36,6 +36,8 @@ func postfixScanner(tag []byte) scanner {
 		return postscreen
 	case "anvil":
 		return postfixAnvil
+	case "cleanup":
+		return smtpdQueue
 	}
 	return nil
 }

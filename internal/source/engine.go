@@ -32,11 +32,11 @@ type engine struct {
 	byFile    map[fileID]*follower
 	closedAt  map[fileID]closed // where files that are no longer open were read to
 	saved     *positions
+	twins     *twins
 	scanned   map[string]bool        // globs that were expanded before
 	publish   func(list []*follower) // for Status
 
 	dirs       *dirWatch // nil: poll
-	noInotify  error
 	queue      []*follower
 	begun      time.Time
 	first      bool // within the first scan
@@ -119,6 +119,9 @@ func (e *engine) run(ctx context.Context) {
 
 // tick is the time between two sweeps.
 func (e *engine) tick() time.Duration {
+	if e.dirs == nil {
+		return e.opts.Poll
+	}
 	for _, f := range e.list {
 		if f.polled {
 			return e.opts.Poll
@@ -189,6 +192,7 @@ func (e *engine) visit(ctx context.Context, f *follower) {
 	e.read(ctx, f)
 	e.pace(f, f.lines-before)
 	e.retire(f)
+	e.twins.setAlive(f.path, f.gone == nil)
 	f.showState()
 }
 

@@ -52,21 +52,19 @@ type exportReader struct {
 
 // exportEntry is the entry being read.
 type exportEntry struct {
-	fields          int
-	message         []byte
-	seen, isCut     bool
-	cursor          [512]byte
-	cursorLen       int
-	realtime        int64
-	source          int64
-	ident, comm     []byte
-	sysPID, pid     uint32
-	hasSysPID       bool
-	uid             int64
-	exe, unit       []byte
-	kernel          bool
-	start           int // of its values in the block
-	hasUID, hasTime bool
+	fields      int
+	message     []byte
+	seen, isCut bool
+	cursor      [512]byte
+	cursorLen   int
+	realtime    int64
+	source      int64
+	ident, comm []byte
+	sysPID, pid uint32
+	uid         int64
+	exe, unit   []byte
+	kernel      bool
+	start       int // of its values in the block
 }
 
 func newExportReader(r io.Reader, pool *pools, maxLine int) *exportReader {

@@ -40,6 +40,8 @@ type follower struct {
 	haste    bool      // see engine.pace
 	gone     error     // why the name leads to no file that can be read
 
+	twin string // the origin that this one stands by for
+
 	mu     sync.Mutex // guards status
 	status Status
 }
@@ -120,6 +122,8 @@ func (f *follower) showState() {
 	f.status.Lag, f.status.Polled = lag, f.polled
 	f.status.Why = ""
 	switch {
+	case f.twin != "":
+		f.status.State, f.status.Why = Standby, "same lines as "+f.twin
 	case f.gone != nil:
 		f.status.State, f.status.Why = waitState(f.gone)
 	case f.backlog:

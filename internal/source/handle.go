@@ -3,7 +3,6 @@ package source
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
@@ -89,19 +88,6 @@ func (h handle) Close() error { return unix.Close(int(h)) }
 // procPath is a name of the open file that no rename takes away and that no
 // lost permission on its directories hides.
 func (h handle) procPath() string { return "/proc/self/fd/" + strconv.Itoa(int(h)) }
-
-// name is where the open file is now, empty when it was deleted or /proc is
-// not there.
-func (h handle) name() string {
-	path, err := os.Readlink(h.procPath())
-	if err != nil {
-		return ""
-	}
-	if _, err := statPath(path); err != nil {
-		return ""
-	}
-	return path
-}
 
 // data is the offset of the first byte at or after off that is not in a hole.
 func (h handle) data(off int64) int64 {

@@ -63,10 +63,37 @@ func (e *engine) deliver(ctx context.Context, f *follower, i int, b *block) bool
 	batch := b.asBatch()
 	batch.Origin, batch.Arrival, batch.Backlog = f.origin, now, f.backlog
 	batch.Pos = f.posAfter(i, now)
+	e.standBy(f, batch, now)
 	f.lines += lines
-	f.count(lines, cut)
+	f.count(int64(len(batch.Lines)), cut)
 	e.saved.set(f.path, batch.Pos)
 	return e.send(ctx, batch)
+}
+
+// standBy leaves out lines that come from another origin as well. The batch is
+// handed on all the same, for its position.
+func (e *engine) standBy(f *follower, batch *Batch, now time.Time) {
+	other := ""
+	if batch.Backlog {
+		other = e.twins.standsBy(f.path)
+	} else {
+		other = e.twins.compare(f.path, batch.Lines, now)
+	}
+	if other != f.twin {
+		e.reportTwin(f.path, f.twin, other)
+		f.twin = other
+	}
+	if other != "" {
+		batch.Pos.Twin, batch.Lines = other, nil
+	}
+}
+
+func (e *engine) reportTwin(name, before, now string) {
+	if now != "" {
+		e.report(name, fmt.Errorf("stands by: %s has the same lines", now))
+		return
+	}
+	e.report(name, fmt.Errorf("is used again: its lines no longer come from %s", before))
 }
 
 // truncated starts chain[i] anew. What was unread of it may be in a copy that

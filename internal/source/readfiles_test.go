@@ -121,7 +121,7 @@ func TestReadFilesGoesOnAfterABadFile(t *testing.T) {
 
 func TestReadFilesStops(t *testing.T) {
 	dir := t.TempDir()
-	path := writeFile(t, filepath.Join(dir, "a"), strings.Repeat("x\n", 1_000_000))
+	path := writeFile(t, filepath.Join(dir, "a"), strings.Repeat("x\n", 200_000))
 	stop := errors.New("enough")
 	n := 0
 	err := ReadFiles(context.Background(), []string{path, path}, ReadOptions{}, func(b *Batch) error {
@@ -154,8 +154,8 @@ func TestLineReader(t *testing.T) {
 		{"nul\x00 and \xff\xfe\n", []string{"nul\x00 and \xff\xfe"}},
 		{strings.Repeat("x", 300) + "\nnext\n", []string{strings.Repeat("x", 300), "next"}},
 		{strings.Repeat("y", 301) + "\r\nnext\n", []string{strings.Repeat("y", 300) + "~", "next"}},
-		{strings.Repeat("z", 1_000_000) + "\nnext", []string{strings.Repeat("z", 300) + "~", "next"}},
-		{"a\n" + strings.Repeat("e", 70_000), []string{"a", strings.Repeat("e", 300) + "~"}},
+		{strings.Repeat("z", 50_000) + "\nnext", []string{strings.Repeat("z", 300) + "~", "next"}},
+		{"a\n" + strings.Repeat("e", 20_000), []string{"a", strings.Repeat("e", 300) + "~"}},
 	} {
 		for name, wrap := range readers {
 			lines := newLineReader(wrap(strings.NewReader(tt.in)), &pools{}, 300)

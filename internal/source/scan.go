@@ -115,6 +115,8 @@ func (e *engine) follow(path string, i int, spec Spec) {
 		f.saved = &pos
 	}
 	e.followers[path] = f
+	e.twins.join(path, false, e.saved.get(path).Twin)
+	f.twin = e.twins.standsBy(path)
 	e.list = append(e.list, f)
 	e.enqueue(f)
 	e.publish(e.list)
@@ -135,6 +137,7 @@ func (e *engine) unfollow(f *follower) {
 	e.drop(f)
 	e.arrived(f)
 	delete(e.followers, f.path)
+	e.twins.leave(f.path)
 	e.list = slices.DeleteFunc(e.list, func(o *follower) bool { return o == f })
 	e.publish(e.list)
 }
@@ -224,7 +227,7 @@ func (e *engine) sweep() {
 	all := now.Sub(e.lastSweep) >= sweepEvery
 	missing := now.Sub(e.lastMissed) >= missingEvery
 	for _, f := range e.list {
-		if all || f.polled || missing && (f.gone != nil || len(f.chain) > 1) {
+		if all || f.polled || e.dirs == nil || missing && (f.gone != nil || len(f.chain) > 1) {
 			f.check = true
 			e.enqueue(f)
 		}

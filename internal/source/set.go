@@ -14,6 +14,7 @@ type Set struct {
 	opts     Options
 	saved    positions
 	pool     pools
+	twins    twins
 	caughtUp chan struct{}
 
 	mu        sync.Mutex // guards what follows
@@ -143,7 +144,7 @@ func (s *Set) begin(ctx context.Context, e *engine, m *streams) error {
 // newEngine makes the engine that follows files, by inotify where it can.
 func (s *Set) newEngine(out chan<- *Batch) *engine {
 	e := &engine{
-		opts: s.opts, pool: &s.pool, saved: &s.saved,
+		opts: s.opts, pool: &s.pool, saved: &s.saved, twins: &s.twins,
 		send:      func(ctx context.Context, b *Batch) bool { return send(ctx, out, b) },
 		followers: map[string]*follower{},
 		byFile:    map[fileID]*follower{},

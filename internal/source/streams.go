@@ -20,6 +20,8 @@ type stream struct {
 	out    chan<- *Batch
 	cancel context.CancelFunc
 	done   chan struct{}
+	// journal: its lines may be those of a file.
+	journal bool
 
 	mu     sync.Mutex // guards status
 	status Status
@@ -46,10 +48,18 @@ func (m *streams) arrange(ctx context.Context, specs []Spec) []Spec {
 		if run == nil {
 			continue
 		}
+		journal := spec.Journal != nil || spec.Auth
 		files[i] = Spec{}
 		st := m.find(spec, wanted)
 		if st == nil {
-			st = m.start(ctx, spec, name, run)
+			st = &stream{
+				name: name, spec: spec, run: run, set: m.set, out: m.out, journal: journal,
+				done:   make(chan struct{}),
+				status: Status{Name: name, State: Starting},
+			}
+			if journal {
+				m.set.twins.join(name, true, m.set.saved.get(name).Twin)
+			}
 		}
 		st.origin.Store(&Origin{Name: name, Service: spec.Service, Format: spec.Format, Spec: i})
 		wanted = append(wanted, st)
@@ -58,6 +68,7 @@ func (m *streams) arrange(ctx context.Context, specs []Spec) []Spec {
 	m.set.streams = wanted
 	for _, st := range old {
 		if !slices.Contains(wanted, st) {
+			m.set.twins.leave(st.name)
 			st.cancel()
 		}
 	}
@@ -92,14 +103,6 @@ func (m *streams) find(spec Spec, taken []*stream) *stream {
 		}
 	}
 	return nil
-}
-
-func (m *streams) start(_ context.Context, spec Spec, name string, run reader) *stream {
-	return &stream{
-		name: name, spec: spec, run: run, set: m.set, out: m.out,
-		done:   make(chan struct{}),
-		status: Status{Name: name, State: Starting},
-	}
 }
 
 // launch runs st, after the one of old that has its name has ended.
@@ -151,19 +154,44 @@ func (st *stream) deliver(ctx context.Context, b *block, pos Pos, cut int64, bac
 	now := time.Now()
 	pos.Time = now.UnixNano()
 	batch := b.asBatch()
-	batch.Origin, batch.Arrival, batch.Backlog, batch.Pos = st.origin.Load(), now, backlog, pos
+	batch.Origin, batch.Arrival, batch.Backlog = st.origin.Load(), now, backlog
+	if st.journal {
+		pos.Twin = st.standBy(batch, now)
+	}
+	batch.Pos = pos
 	st.mu.Lock()
-	st.status.Lines += int64(len(b.lines))
+	st.status.Lines += int64(len(batch.Lines))
 	st.status.Cut = cut
 	st.mu.Unlock()
 	st.set.saved.set(st.name, pos)
 	return send(ctx, st.out, batch)
 }
 
+// standBy leaves out lines that come from another origin as well.
+func (st *stream) standBy(batch *Batch, now time.Time) string {
+	other := ""
+	if batch.Backlog {
+		other = st.set.twins.standsBy(st.name)
+	} else {
+		other = st.set.twins.compare(st.name, batch.Lines, now)
+	}
+	switch {
+	case other != "":
+		batch.Lines = nil
+		st.setState(Standby, "same lines as "+other)
+	case !batch.Backlog:
+		st.setState(Following, "")
+	}
+	return other
+}
+
 func (st *stream) setState(state State, why string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.status.State, st.status.Why = state, why
+	if st.journal {
+		st.set.twins.setAlive(st.name, state != Waiting && state != Ended)
+	}
 }
 
 func (st *stream) snapshot() Status {

@@ -22,7 +22,7 @@ func courier(p *Parser, msg []byte, ev *Event) bool {
 			addr, _ = upTo(m, ", ")
 		}
 		a, ok := scan.Addr(addr)
-		if !ok {
+		if !ok || len(addr) == len(m) {
 			return false
 		}
 		tell(ev, "courier", Failure, Forbidden, a)
@@ -206,7 +206,9 @@ func opensmtpdAddr(m []byte, ev *Event) {
 		if len(addr) > 5 && scan.FoldEqual(addr[:5], "ipv6:") {
 			addr = addr[5:]
 		}
-		ev.Addr, _ = scan.Addr(addr)
+		if a, ok := scan.Addr(addr); ok {
+			ev.Addr = a
+		}
 	}
 }
 

@@ -101,7 +101,10 @@ func postgresHost(m []byte) (netip.Addr, bool) {
 	if !ok || !scan.Has(head, "pg_hba.conf") || bytes.IndexByte(head, '"') >= 0 {
 		return netip.Addr{}, false
 	}
-	addr, _, _ := scan.Cut(rest, `"`)
+	addr, _, ok := scan.Cut(rest, `"`)
+	if !ok {
+		return netip.Addr{}, false
+	}
 	return scan.Addr(addr)
 }
 

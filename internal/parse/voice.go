@@ -77,7 +77,7 @@ func ejabberd(p *Parser, msg []byte, ev *Event) bool {
 	w, _ := scan.Word(rest)
 	w, reason := scan.Before(w, ":")
 	a, ok2 := scan.Addr(w)
-	if !ok || !ok2 || len(rest) > len(w) && !reason && !bytes.HasPrefix(rest[len(w):], []byte(" ({{")) {
+	if !ok || !ok2 || reason && len(rest) < len(w)+2 || len(rest) > len(w) && !reason && !bytes.HasPrefix(rest[len(w):], []byte(" ({{")) {
 		return false
 	}
 	if head, _, ok := scan.Last(user, " by "); ok && o == Success {

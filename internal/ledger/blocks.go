@@ -281,7 +281,7 @@ func (l *Ledger) expireRecord(k pkey, r *record, now int64) {
 
 // renew prolongs a block without an end when less than half its lease is left.
 func (l *Ledger) renew(k pkey, r *record, now int64) {
-	if r.until-now < int64(lease/2) {
+	if r.until-now <= int64(lease/2) {
 		r.until = now + int64(lease)
 		r.Until, r.ended = time.Unix(0, r.until).UTC(), false
 		l.out = append(l.out, Change{Op: Set, Block: r.Block})

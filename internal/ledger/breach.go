@@ -149,7 +149,7 @@ func (d *decision) flag(a detect.Answer) {
 		d.out.Refused = append(d.out.Refused, fmt.Sprintf("%s: not raising the flag %q", d.b.Rule, a.Flag))
 		return
 	}
-	until := d.b.At + int64(a.For)
+	until := d.b.At + int64(min(a.For, maxTTL))
 	if d.l.flags.up(a.Flag, d.b.At) && d.l.flags.up(a.Flag, until-int64(a.For)/16) {
 		return
 	}
@@ -161,7 +161,7 @@ func (d *decision) flag(a detect.Answer) {
 }
 
 func (d *decision) lockdown(a detect.Answer) {
-	s := LockdownState{Ports: a.Ports, Since: time.Unix(0, d.b.At).UTC(), Until: time.Unix(0, d.b.At+int64(a.For)).UTC(), Rule: d.b.Rule}
+	s := LockdownState{Ports: a.Ports, Since: time.Unix(0, d.b.At).UTC(), Until: time.Unix(0, d.b.At+int64(min(a.For, maxTTL))).UTC(), Rule: d.b.Rule}
 	if s.Until.Sub(d.l.lockdown.Until) < a.For/16 {
 		return
 	}

@@ -230,7 +230,9 @@ func (l *Ledger) decode(b []byte, now int64) error {
 	}
 	l.lockdown, l.stats.Evicted = s.Lockdown, s.Evicted
 	for _, e := range s.Pending {
-		l.wait(e, now)
+		if e != nil && e.Op == opBreach && e.usable() {
+			l.wait(e, now)
+		}
 	}
 	return nil
 }

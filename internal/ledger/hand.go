@@ -15,7 +15,7 @@ func (l *Ledger) BlockByHand(p netip.Prefix, ttl time.Duration, reason, by strin
 	if why := l.refuse(p, now.UnixNano()); why != "" {
 		return nil, fmt.Errorf("not blocking %v: %s", p, why)
 	}
-	if ttl < 0 {
+	if ttl < 0 || ttl > maxTTL {
 		return nil, fmt.Errorf("not blocking %v for %v", p, ttl)
 	}
 	b := l.byHand(p, ttl, now)
@@ -125,7 +125,7 @@ func (l *Ledger) Allow(p netip.Prefix, ttl time.Duration, reason, by string, now
 	switch {
 	case !p.IsValid() || p.Addr().Is4In6():
 		return Lifted{}, fmt.Errorf("not allowing %v: not a prefix", p)
-	case ttl < 0:
+	case ttl < 0 || ttl > maxTTL:
 		return Lifted{}, fmt.Errorf("not allowing %v for %v", p, ttl)
 	case len(l.allow.hand) >= maxByHand:
 		return Lifted{}, fmt.Errorf("not allowing %v: %d prefixes are allowed by hand already", p, maxByHand)
@@ -232,7 +232,7 @@ func (l *Ledger) RaiseFlag(name string, ttl time.Duration, reason, by string, no
 	switch {
 	case !flagName(name):
 		return fmt.Errorf("not raising the flag %q: names are of a-z, 0-9 and -, up to 64 letters", name)
-	case ttl <= 0:
+	case ttl <= 0 || ttl > maxTTL:
 		return fmt.Errorf("not raising the flag %s for %v", name, ttl)
 	case len(l.flags.by) >= maxFlags && l.flags.by[name] == nil:
 		return fmt.Errorf("not raising the flag %s: %d are up", name, maxFlags)

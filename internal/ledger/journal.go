@@ -68,17 +68,20 @@ type pardon struct {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sealed is e as one line of the journal: the CRC-32C of the rest in eight
-// hexadecimal digits, a space, JSON, a newline.
+// hexadecimal digits, a space, the number, a space, JSON, a newline.
 func (e *entry) sealed() ([]byte, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(text, castagnoli), text), nil
+	line := fmt.Appendf(nil, "%08x %d %s\n", 0, e.Seq, text)
+	copy(line, fmt.Sprintf("%08x", crc32.Checksum(line[9:len(line)-1], castagnoli)))
+	return line, nil
 }
 
-// unseal reads one line, without its newline.
-func unseal(line []byte) (*entry, error) {
+// unseal reads one line, without its newline. It is nil for an entry of a
+// number up to after.
+func unseal(line []byte, after uint64) (*entry, error) {
 	if len(line) < 10 || line[8] != ' ' {
 		return nil, errors.New("torn")
 	}
@@ -86,16 +89,20 @@ func unseal(line []byte) (*entry, error) {
 	if err != nil || uint32(sum) != crc32.Checksum(line[9:], castagnoli) {
 		return nil, errors.New("damaged")
 	}
+	number, text, _ := bytes.Cut(line[9:], []byte(" "))
+	if seq, err := strconv.ParseUint(string(number), 10, 64); err != nil || seq <= after {
+		return nil, err
+	}
 	var e entry
-	if err := json.Unmarshal(line[9:], &e); err != nil {
+	if err := json.Unmarshal(text, &e); err != nil {
 		return nil, err
 	}
 	return &e, nil
 }
 
-// readJournal reads the entries of a file; those that are damaged are counted.
-// A file that is not there has none.
-func readJournal(path string) (es []*entry, damaged int, err error) {
+// readJournal reads the entries of a file with numbers over after; those that
+// are damaged are counted. A file that is not there has none.
+func readJournal(path string, after uint64) (es []*entry, damaged int, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
@@ -107,10 +114,10 @@ func readJournal(path string) (es []*entry, damaged int, err error) {
 		if len(line) == 0 {
 			continue
 		}
-		if e, err := unseal(line); err == nil {
-			es = append(es, e)
-		} else {
+		if e, err := unseal(line, after); err != nil {
 			damaged++
+		} else if e != nil {
+			es = append(es, e)
 		}
 	}
 	return es, damaged, nil

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"container/heap"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -10,11 +11,11 @@ import (
 // redo brings an entry of the journal back after a restart. What a rule did
 // waits until the log tells of it again; what was ordered by hand stands.
 func (l *Ledger) redo(e *entry, rec *Recovered, now int64) {
-	if e.Op == opBreach {
-		l.wait(e, now)
+	if !e.usable() {
 		return
 	}
-	if !e.complete() {
+	if e.Op == opBreach {
+		l.wait(e, now)
 		return
 	}
 	l.carryOut(e, now)
@@ -34,9 +35,25 @@ func (l *Ledger) settle(p pardon) {
 	})
 }
 
-// complete reports whether an entry has what its op needs.
-func (e *entry) complete() bool {
+// usable reports whether an entry has what its op needs. One of this program
+// has; its sum was right.
+func (e *entry) usable() bool {
+	for _, b := range e.Blocks {
+		if b == nil || !b.Prefix.IsValid() {
+			return false
+		}
+	}
+	for _, p := range e.Pardons {
+		if !p.Prefix.IsValid() {
+			return false
+		}
+	}
+	if slices.ContainsFunc(e.Lifted, func(p netip.Prefix) bool { return !p.IsValid() }) {
+		return false
+	}
 	switch e.Op {
+	case opBreach:
+		return e.ID != nil
 	case opAllow:
 		return e.Allow != nil && e.Allow.Prefix.IsValid()
 	case opFlag:
@@ -51,9 +68,6 @@ func (e *entry) complete() bool {
 // and for people, but not for detection: the lines that led to it are read
 // again and must fill the buckets as they did.
 func (l *Ledger) wait(e *entry, now int64) {
-	if e.ID == nil {
-		return
-	}
 	l.pending[*e.ID] = append(l.pending[*e.ID], e)
 	for _, b := range e.Blocks {
 		k := keyOf(b.Prefix)
@@ -125,5 +139,6 @@ func (l *Ledger) RecoveryDone(now time.Time) []Change {
 			l.forget(k)
 		}
 	}
+	l.expireBlocks(n)
 	return l.out
 }

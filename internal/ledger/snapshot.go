@@ -202,7 +202,7 @@ func (s *store) setAside(name string, why error) string {
 func (s *store) entries(after uint64) (es []*entry, notes []string) {
 	s.seq = after
 	for _, name := range []string{"journal.prev", "journal"} {
-		all, damaged, err := readJournal(s.path(name))
+		all, damaged, err := readJournal(s.path(name), after)
 		if err != nil {
 			notes = append(notes, s.setAside(name, err))
 		}

@@ -57,15 +57,22 @@ func (s *strikes) prune(last int64) {
 	}
 }
 
+// maxTTL keeps instants within what 64 bits of nanoseconds can tell.
+const maxTTL = 100 * 365 * day
+
 // ttl is how long the block of the n-th strike (from 1) lasts: base for the
 // first, multiplied for each more, up to most or base, whichever is longer.
 func ttl(base time.Duration, multiply float64, most time.Duration, n int) time.Duration {
-	most = max(most, base)
+	most = min(max(most, base), maxTTL)
+	length := float64(base)
 	for range n - 1 {
-		if multiply <= 1 || base >= most {
+		if multiply <= 1 || length >= float64(most) {
 			break
 		}
-		base = time.Duration(min(float64(base)*multiply, float64(most)))
+		length *= multiply
 	}
-	return min(base, most)
+	if length >= float64(most) {
+		return most
+	}
+	return time.Duration(length)
 }

@@ -59,7 +59,8 @@ func (p *Parser) accessService() string {
 // chose and a peer: nobody is blamed.
 func accessHead(line []byte) (host []byte, a netip.Addr, rest []byte, ok bool) {
 	first, rest := scan.Word(line)
-	a, ok = scan.AddrPort(first)
+	a = addrOf(first)
+	ok = a.IsValid()
 	if !ok && !vhostName(first) {
 		return nil, a, nil, false
 	}
@@ -78,6 +79,14 @@ func accessHead(line []byte) (host []byte, a netip.Addr, rest []byte, ok bool) {
 		return first, b, rest2, true
 	}
 	return nil, a, rest, ok // a name's log has "-" next: nobody runs identd for names
+}
+
+// addrOf is the address that tok is, perhaps with a port; else it is invalid.
+func addrOf(tok []byte) netip.Addr {
+	if a, ok := scan.AddrPort(tok); ok {
+		return a
+	}
+	return netip.Addr{}
 }
 
 // vhostName reports whether b looks like a host name, perhaps with a port.

@@ -36,6 +36,9 @@ func TestAccessLog(t *testing.T) {
 		{`192.0.2.7 - - - [10/Oct/2026:13:55:36 ] www.example.org "GET / HTTP/1.1" 200 5 "-" "-" + 2 3`, other("192.0.2.7")},
 		// a Host that is an address, or a header behind the peer: two readings
 		{`203.0.113.66 192.0.2.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5 "-" "-"`, other("")},
+		// what begins like an address is none
+		{`19 - alice [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 401 5`, webWant{service: "http", outcome: Failure, user: "alice"}},
+		{`dead:beef - alice [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 401 5`, webWant{service: "http", outcome: Failure, user: "alice"}},
 		// names are not resolved
 		{`host.example.org - alice [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 401 5`, webWant{service: "http", outcome: Failure, user: "alice"}},
 		// bytes that are no request

@@ -119,7 +119,7 @@ func apacheClient(b []byte) (addr netip.Addr, msg []byte, ok bool) {
 		return addr, nil, false
 	}
 	if addr, ok = scan.AddrPort(b[:i]); !ok {
-		return addr, nil, false
+		return netip.Addr{}, nil, false
 	}
 	msg = b[i+2:]
 	if rest, again := scan.After(msg, "[client "); again {

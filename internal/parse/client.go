@@ -63,7 +63,11 @@ func (o *ClientOptions) trusts(a netip.Addr) bool {
 // set replaces the peer in ev by its client.
 func (o *ClientOptions) set(ev *Event, header []byte) {
 	if len(o.Trusted) > 0 {
-		ev.Addr, _ = o.Client(ev.Addr, header)
+		if a, ok := o.Client(ev.Addr, header); ok {
+			ev.Addr = a
+		} else {
+			ev.Addr = netip.Addr{}
+		}
 	}
 }
 

@@ -210,7 +210,7 @@ func (m *matcher) take(pc *piece, v []byte) bool {
 	ev := m.ev
 	switch pc.kind {
 	case fieldAddr:
-		ev.Addr, _ = scan.AddrPort(v)
+		ev.Addr = addrOf(v)
 		return ev.Addr.IsValid() || vhostName(v)
 	case fieldUser:
 		ev.User = orNone(v)

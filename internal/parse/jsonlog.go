@@ -80,9 +80,8 @@ func (r *record) client(ev *Event) bool {
 	if r.split {
 		return true
 	}
-	a, ok := scan.AddrPort(v)
-	ev.Addr = a
-	return ok
+	ev.Addr = addrOf(v)
+	return ev.Addr.IsValid()
 }
 
 func sameAddr(a, b []byte) bool {

@@ -38,6 +38,7 @@ func TestJSONLog(t *testing.T) {
 		{`{"message":"2026/10/10 13:55:36 [error] 1#1: *7 user \"bob\": password mismatch, client: 192.0.2.7, server: s, request: \"GET / HTTP/1.1\""}`, w("nginx", Failure, Plain, "bob")},
 		{`{"message":"a message of some program: 192.0.2.7 - bob [10/Oct/2026:13:55:36 +0000]"}`, webWant{}},
 		{`{"msg":"started","ip":"192.0.2.7"}`, webWant{}},
+		{`{"remote_addr":"198","status":200,"request":"GET / HTTP/1.1"}`, webWant{}},
 		{`{"msg":"Login failed","user":"bob"}`, webWant{}},
 		// two addresses: two readings
 		{`{"remote_addr":"192.0.2.7","client_ip":"203.0.113.66","request":"GET /x HTTP/1.1","status":200}`, nobody},

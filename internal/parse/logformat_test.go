@@ -61,6 +61,8 @@ func TestFormats(t *testing.T) {
 		{"a host name for the address", nginxCombined, `host.example - alice [10/Oct/2026:13:55:36 +0000] "GET /x HTTP/1.1" 401 5 "-" "-"`,
 			webWant{service: "http", outcome: Failure, user: "alice"}, `m=GET p=/x`},
 		{"behind a syslog header", `$remote_addr|$request|$status`, `Oct 10 13:55:36 www nginx[12]: 192.0.2.7|GET /x HTTP/1.1|200`, ok("192.0.2.7"), `m=GET p=/x`},
+		{"what begins like an address", nginxCombined, `198 - alice [10/Oct/2026:13:55:36 +0000] "GET /x HTTP/1.1" 401 5 "-" "-"`,
+			webWant{service: "http", outcome: Failure, user: "alice"}, `m=GET p=/x`},
 		{"another line", nginxCombined, `no such line`, webWant{}, ""},
 		{"an escape at a field's start", `"$request" "$http_user_agent" $status $remote_addr`,
 			`"\" 100 203.0.113.66 " "\" 100 203.0.113.66 " 200 192.0.2.7`, ok("192.0.2.7"), `a=\" 100 203.0.113.66`},

@@ -35,7 +35,7 @@ func squidLog(p *Parser, line []byte, ev *Event) bool {
 		return false
 	}
 	ev.Service, ev.Time, ev.Count = "squid", int64(secs)*1e9+int64(millis)*1e6, 1
-	ev.Addr, _ = scan.AddrPort(client)
+	ev.Addr = addrOf(client)
 	ev.Status = statusOf(code)
 	squidRequest(rest, ev)
 	squidJudge(action, ev)

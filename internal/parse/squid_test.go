@@ -18,6 +18,7 @@ func TestSquid(t *testing.T) {
 		{`1386543323.000      4 192.0.2.7 TCP_MISS/200 331 GET http://e.example/x bob HIER_DIRECT/10.0.0.1 text/html`, s(Other, Plain, "bob")},
 		{`1386543323.000      4 host.example TCP_DENIED/403 331 GET http://e.example/x - HIER_NONE/- -`, webWant{service: "squid", outcome: Failure, kind: Forbidden}},
 		{`1386543323.000      4 192.0.2.7 not squid at all, though it begins so`, webWant{}},
+		{`1386543323.000      4 19 TCP_DENIED/403 331 GET http://e.example/x - HIER_NONE/- -`, webWant{service: "squid", outcome: Failure, kind: Forbidden}},
 		{`1386543323.000 and no more`, webWant{}},
 	})
 	line := `1386543323.250      4 192.0.2.7 TCP_MISS/200 331 GET http://e.example/x?y bob HIER_DIRECT/10.0.0.1 text/html`

@@ -106,8 +106,8 @@ func evasiveLog(_ *Parser, msg []byte, ev *Event) bool {
 		return false
 	}
 	ev.Service, ev.Count = "apache", 1
-	if ev.Addr, ok = scan.Addr(addr); ok {
-		ev.Outcome, ev.Kind = Failure, Limited
+	if a, ok := scan.Addr(addr); ok {
+		ev.Addr, ev.Outcome, ev.Kind = a, Failure, Limited
 	}
 	return true
 }

@@ -273,12 +273,23 @@ func (s *sink) failAt(line, column int, hint, msg string) {
 	s.c.add(Problem{File: s.file, Line: line, Column: column, Msg: msg, Hint: hint})
 }
 
+// of is the node of a key of the file, or the whole file when it is elsewhere.
+func (b *book) of(key string) *yaml.Node {
+	if n := child(b.node, key); n != nil {
+		return n
+	}
+	if b.node != nil {
+		return b.node
+	}
+	return &yaml.Node{}
+}
+
 func (c *checker) checkLens(b *book, what string, l Lens) {
 	if b.node != nil && (l.V4 < b.Floor.V4 || l.V6 < b.Floor.V6) {
-		c.fail(b.node, "floor: {…} if it is meant", "%s is /%d and /%d, wider than the floor of /%d and /%d", what, l.V4, l.V6, b.Floor.V4, b.Floor.V6)
+		c.fail(b.of(what), "floor: {…} if it is meant", "%s is /%d and /%d, wider than the floor of /%d and /%d", what, l.V4, l.V6, b.Floor.V4, b.Floor.V6)
 	}
 	if w := b.Widen; w.On && (w.Lens.V4 < b.Floor.V4 || w.Lens.V6 < b.Floor.V6) {
-		c.fail(b.node, "floor: {…} if it is meant", "widen is wider than the floor")
+		c.fail(b.of("widen"), "floor: {…} if it is meant", "widen is wider than the floor")
 	}
 }
 
@@ -288,9 +299,9 @@ func (c *checker) checkNetworks(b *book) {
 		bits := n.Prefix.Addr().BitLen()
 		switch {
 		case n.Len > bits:
-			c.fail(b.node, "", "the network %s cannot be cut into /%d", n.Prefix, n.Len)
+			c.fail(b.of("networks"), "", "the network %s cannot be cut into /%d", n.Prefix, n.Len)
 		case n.Len != 0 && n.Len < b.Floor.Of(n.Prefix.Addr()):
-			c.fail(b.node, "", "the network %s is cut into /%d, wider than the floor", n.Prefix, n.Len)
+			c.fail(b.of("networks"), "", "the network %s is cut into /%d, wider than the floor", n.Prefix, n.Len)
 		}
 	}
 }
@@ -302,14 +313,14 @@ func (c *checker) checkLists(b *book) {
 			continue
 		}
 		if p.Bits() < b.Floor.Of(p.Addr()) {
-			c.fail(b.node, "floor: {…} if it is meant", "deny holds %s, wider than the floor", p)
+			c.fail(b.of("deny"), "floor: {…} if it is meant", "deny holds %s, wider than the floor", p)
 		}
 		if p.Addr().IsLoopback() || p.Contains(netip.IPv6Loopback()) || p.Addr().IsLinkLocalUnicast() {
-			c.fail(b.node, "", "deny holds %s, which is this machine itself", p)
+			c.fail(b.of("deny"), "", "deny holds %s, which is this machine itself", p)
 		}
 		for _, a := range b.Allow.Prefixes {
 			if a.IsValid() && a.Overlaps(p) && a.Bits() <= p.Bits() {
-				c.fail(b.node, "", "deny holds %s, which allow has in %s: allow wins", p, a)
+				c.fail(b.of("deny"), "", "deny holds %s, which allow has in %s: allow wins", p, a)
 			}
 		}
 	}

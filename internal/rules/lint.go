@@ -137,7 +137,8 @@ func (c *checker) lintSet(b *book) {
 	}
 	for _, a := range b.Allow.Prefixes {
 		if a.IsValid() && a.Bits() == 0 {
-			c.warn(b.node.Line, b.node.Column, "", "allow holds %s: nothing of it is ever blocked", a)
+			n := b.of("allow")
+			c.warn(n.Line, n.Column, "", "allow holds %s: nothing of it is ever blocked", a)
 		}
 	}
 	if len(b.Rules) == 0 {

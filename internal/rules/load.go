@@ -117,7 +117,7 @@ func syntaxProblem(file string, data []byte, err error) Problem {
 	for _, n := range []int{p.Line, p.Line - 1, p.Line + 1} {
 		if n >= 1 && n <= len(lines) {
 			if h := syntaxHint(lines[n-1]); h != "" {
-				p.Hint = h
+				p.Line, p.Hint = n, h // the reader is often a line off
 				return p
 			}
 		}

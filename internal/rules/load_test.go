@@ -1,21 +1,290 @@
 package rules
 
 import (
+	"net/netip"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 )
 
-// The example is the built-in default: it must be without a warning.
-func TestExampleLoads(t *testing.T) {
-	data, err := os.ReadFile("../../rules.example.yaml")
-	if err != nil {
-		t.Fatal(err)
+// goodFiles are texts that load without a mistake, by name.
+func goodFiles(t testing.TB) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	names, _ := filepath.Glob("testdata/good/*.yaml")
+	for _, n := range append(names, "../../rules.example.yaml") {
+		b, err := os.ReadFile(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[filepath.Base(n)] = string(b)
 	}
-	s, ps := LoadBytes("rules.example.yaml", data, "")
-	for _, p := range ps {
+	return out
+}
+
+func TestGoodFilesLoad(t *testing.T) {
+	for name, text := range goodFiles(t) {
+		s, problems := LoadBytes(name, []byte(text), "")
+		for _, p := range problems {
+			if !p.Warning {
+				t.Error(p.Error())
+			}
+		}
+		if s == nil {
+			t.Errorf("%s: no set", name)
+		}
+	}
+}
+
+// Each file of testdata/bad holds one mistake, and beside it what is said of
+// it. STOPLOG_UPDATE=1 writes what is said now; read the difference.
+func TestEveryMistakeIsTold(t *testing.T) {
+	names, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(names) < 50 {
+		t.Fatalf("got %d files, %v", len(names), err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := filepath.Base(name)
+		s, problems := LoadBytes(base, text, "")
+		var b strings.Builder
+		for _, p := range problems {
+			b.WriteString(p.Error() + "\n")
+		}
+		wantSet := strings.HasPrefix(base, "warn-")
+		if (s != nil) != wantSet || len(problems) == 0 {
+			t.Errorf("%s: got a set: %v, problems %q", base, s != nil, b.String())
+		}
+		golden := strings.TrimSuffix(name, ".yaml") + ".want"
+		if os.Getenv("STOPLOG_UPDATE") != "" {
+			if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil || b.String() != string(want) {
+			t.Errorf("%s:\ngot  %swant %s", base, b.String(), want)
+		}
+	}
+}
+
+// The example is the built-in default: it must be without even a warning.
+func TestExample(t *testing.T) {
+	s, problems := LoadBytes("rules.example.yaml", []byte(goodFiles(t)["rules.example.yaml"]), "")
+	for _, p := range problems {
 		t.Error(p.Error())
 	}
-	if s == nil || len(s.Rules) == 0 || len(s.Sources) == 0 {
-		t.Fatalf("the example has no rules or no sources")
+	if s == nil {
+		t.Fatal("no set")
 	}
+	for _, name := range []string{"ssh-login", "ssh-probe", "nginx-auth", "apache-auth", "web-login"} {
+		if s.Find(name) == nil {
+			t.Errorf("the default has no rule %s", name)
+		}
+	}
+	auth := 0
+	for _, src := range s.Sources {
+		if src.Kind == Auth {
+			auth++
+		}
+	}
+	if auth != 1 {
+		t.Errorf("got %d auth sources, want 1", auth)
+	}
+}
+
+// commentedYAML is how the example comments out YAML: right behind the sign,
+// with the indentation that it has, and no prose is indented so.
+var commentedYAML = regexp.MustCompile(`^#( {2}| {4})?\S`)
+
+// The commented parts of the example are rules too: they must load when a
+// newcomer takes the comment signs away.
+func TestExampleUncommented(t *testing.T) {
+	text := goodFiles(t)["rules.example.yaml"]
+	var out []string
+	for _, line := range strings.Split(text, "\n") {
+		if commentedYAML.MatchString(line) {
+			line = line[1:]
+		}
+		out = append(out, line)
+	}
+	text = strings.Replace(strings.Join(out, "\n"), "allow: []\n", "", 1)
+	text = strings.Replace(text, "rules: []\n", "", 1)
+	s, problems := LoadBytes("example", []byte(text), "")
+	for _, p := range problems {
+		t.Error(p.Error())
+	}
+	if s != nil && (s.Find("one-account") == nil || len(s.Networks) != 1 || len(s.Allow.Prefixes) != 2) {
+		t.Errorf("parts of the example were not read")
+	}
+}
+
+func TestValuesArrive(t *testing.T) {
+	s, _ := LoadBytes("everything", []byte(goodFiles(t)["everything.yaml"]), "/etc/stoplog")
+	if s == nil {
+		t.Fatal("no set")
+	}
+	r := s.Find("my-ssh")
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"prefix", s.Prefix, Lens{27, 60}},
+		{"floor, half given", s.Floor, Lens{20, 32}},
+		{"block", s.Block, Escalation{10 * time.Minute, 2.5, 30 * day, 60 * day}},
+		{"networks, the longest first", s.Networks[0], Network{Prefix: netip.MustParsePrefix("2001:db8::/32"), Len: 56, Capacity: 100}},
+		{"networks", s.Networks[1], Network{Prefix: netip.MustParsePrefix("198.51.100.0/22"), Len: 32, Room: 20}},
+		{"allow file", s.Allow.Files[0], "/etc/stoplog/allow.d/*.txt"},
+		{"allow", len(s.Allow.Prefixes), 2},
+		{"deny", s.Deny.Prefixes[0].String(), "203.0.113.0/24"},
+		{"header", s.Sources[5].Client.Header, "x-forwarded-for"},
+		{"second bucket's ttl", r.Levels[1].TTL, 7 * day},
+		{"second bucket's answers", len(r.Levels[1].Then), 2},
+		{"first bucket's answer", r.Levels[0].Then[0].Kind, Block},
+		{"rule's prefix, the set's", r.Prefix, Lens{27, 60}},
+		{"clears", r.Clears, true},
+		{"count is one less", s.Find("lockdown").Levels[0].Over, 149},
+		{"pattern's service", s.Find("my-app").Match.Services[0], "my-app"},
+		{"observe", s.Find("my-app").Observe, true},
+		{"ports of the answer", len(s.Find("slow-down").Levels[0].Then[0].Ports), 2},
+		{"page", s.Listen.Page.TokenFile, "/etc/stoplog/token"},
+		{"feed, loopback", s.Listen.Feed.Addr, "127.0.0.1:8081"},
+		{"ready", s.Find("voip-login") != nil && s.Find("mail-login") == nil, true},
+		{"notify, by name", s.Notify[0].Name + s.Notify[1].Name + s.Notify[2].Name, "mailopstell"},
+		{"key", s.Find("api").Key.String(), "param key+service"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %v, want %v", c.what, c.got, c.want)
+		}
+	}
+}
+
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const rule = "rules:\n  - {name: %, match: {outcome: failure}, bucket: {capacity: 1, leak: 1m}}\n"
+	write("rules.yaml", "sources: [auth]\n"+strings.Replace(rule, "%", "main", 1))
+	write("rules.d/10-a.yaml", "allow: [192.0.2.1]\n"+strings.Replace(rule, "%", "a", 1))
+	write("rules.d/20-b.yaml", "sources: [{file: b.log}]\n"+strings.Replace(rule, "%", "b", 1))
+	write("rules.d/ignored.txt", "nonsense")
+	s, problems := Load(filepath.Join(dir, "rules.yaml"))
+	if s == nil || len(problems) != 0 {
+		t.Fatalf("got %v", problems)
+	}
+	if len(s.Rules) != 3 || len(s.Files) != 3 || len(s.Allow.Prefixes) != 1 || s.Sources[1].Path != filepath.Join(dir, "rules.d/b.log") {
+		t.Errorf("got %d rules of %v, sources %+v", len(s.Rules), s.Files, s.Sources)
+	}
+	write("rules.d/30-c.yaml", "block: {ttl: 1h}\n"+strings.Replace(rule, "%", "a", 1))
+	s, problems = Load(filepath.Join(dir, "rules.yaml"))
+	if s != nil || len(problems) != 2 {
+		t.Fatalf("two mistakes: got %v", problems)
+	}
+	for i, want := range []string{"30-c.yaml:1:1: unknown key \"block\"", "30-c.yaml:3:5: the rule a is here twice, also in " + filepath.Join(dir, "rules.d/10-a.yaml") + ":3"} {
+		if !strings.Contains(problems[i].Error(), want) {
+			t.Errorf("got %q, want %q", problems[i].Error(), want)
+		}
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	s, problems := Load("/nonexistent/rules.yaml")
+	if s != nil || len(problems) != 1 || problems[0].Error() != "/nonexistent/rules.yaml: open: no such file or directory" {
+		t.Errorf("got %v", problems)
+	}
+}
+
+func TestTiersFile(t *testing.T) {
+	dir := t.TempDir()
+	text := "sources: [auth]\nrules:\n  - name: a\n    match: {status: 429}\n    key: param k\n    tiers: {by: param k, file: c.yaml, default: free, free: {capacity: 1, leak: 1s}, pro: {capacity: 9, leak: 1s}}\n    then: [{flag: f, for: 1m}]\n"
+	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte("acme: pro\nother: free\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, problems := LoadBytes("x", []byte(text), dir)
+	if s == nil {
+		t.Fatal(problems)
+	}
+	tiers := s.Rules[0].Tiers
+	if tiers.Of("acme").Capacity != 9 || tiers.Of("other").Capacity != 1 || tiers.Of("nobody").Capacity != 1 {
+		t.Errorf("got %+v", tiers)
+	}
+	if len(s.Files) != 1 || s.Files[0] != filepath.Join(dir, "c.yaml") {
+		t.Errorf("files to watch: got %v", s.Files)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte("acme: por\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, problems = LoadBytes("x", []byte(text), dir)
+	if s != nil || len(problems) != 1 || !strings.Contains(problems[0].Error(), "c.yaml:1:7: a tier expected, not \"por\" (did you mean pro?)") {
+		t.Errorf("got %v", problems)
+	}
+}
+
+func TestBillionLaughs(t *testing.T) {
+	text := "a: &a [x, x, x, x, x, x, x, x, x]\nallow: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n"
+	for _, c := range "cdefgh" {
+		p := string(c - 1)
+		text += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+p+", ", 9) + "*" + p + "]\n"
+	}
+	begin := time.Now()
+	s, problems := LoadBytes("x", []byte(text+"deny: *h\n"), "")
+	if s != nil || len(problems) == 0 {
+		t.Error("it loaded")
+	}
+	if len(problems) > maxProblems+maxProblems {
+		t.Errorf("got %d problems", len(problems))
+	}
+	if d := time.Since(begin); d > 10*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	for _, text := range goodFiles(f) {
+		f.Add([]byte(text))
+	}
+	names, _ := filepath.Glob("testdata/bad/*.yaml")
+	for _, n := range names {
+		if b, err := os.ReadFile(n); err == nil {
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, problems := LoadBytes("f", data, "")
+		if (s == nil) != failed(problems) {
+			t.Fatalf("a set: %v, problems %v", s != nil, problems)
+		}
+		for _, p := range problems {
+			if p.Msg == "" || p.File == "" || strings.ContainsRune(p.Error(), '\n') {
+				t.Fatalf("no good message: %q", p.Error())
+			}
+		}
+		if s == nil {
+			return
+		}
+		for _, r := range s.Rules {
+			if r.Name == "" || len(r.Levels) == 0 {
+				t.Fatalf("a rule without name or level: %+v", r)
+			}
+			for _, l := range r.Levels {
+				if len(l.Then) == 0 || l.Kind == Bucket && l.Leak <= 0 {
+					t.Fatalf("a level that cannot work: %+v", l)
+				}
+			}
+		}
+	})
 }

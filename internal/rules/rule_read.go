@@ -156,8 +156,7 @@ func readPart(w string) (Part, bool) {
 func keyField(name, about string) field[draft] {
 	v := keyValue()
 	return field[draft]{fieldDoc{name: name, about: about, shape: v.shape}, func(c *checker, n *yaml.Node, d *draft) {
-		d.key, _ = v.read(c, n)
-		d.keyed = true
+		d.key, d.keyed = v.read(c, n)
 	}}
 }
 

@@ -1,0 +1,160 @@
+package rules
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Schema is the JSON Schema (draft 2020-12) of a rules file, made from the
+// same table that checks it. Editors complete and check with it; what it
+// cannot say (that a notify target exists, that a pattern compiles) only
+// Load checks.
+func Schema() []byte {
+	root := object("a stoplog rules file", bookFields(), nil).shape.schema()
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "stoplog rules"
+	out, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		return nil // strings, numbers and maps of them always marshal
+	}
+	return append(out, '\n')
+}
+
+func (s *shape) schema() map[string]any {
+	out := map[string]any{}
+	if s.what != "" {
+		out["description"] = s.what
+	}
+	if len(s.oneOf) > 0 {
+		var alternatives []any
+		for _, o := range s.oneOf {
+			alternatives = append(alternatives, o.schema())
+		}
+		out["anyOf"] = alternatives
+		return out
+	}
+	switch s.kind {
+	case "object":
+		s.objectSchema(out)
+	case "array":
+		out["type"], out["items"] = "array", s.items.schema()
+	case "string":
+		s.stringSchema(out)
+	case "integer", "number":
+		out["type"], out["minimum"], out["maximum"] = s.kind, s.min, s.max
+	case "boolean":
+		out["type"] = s.kind
+	}
+	return out
+}
+
+// stringSchema takes numbers where they are written without quotes: 401.
+func (s *shape) stringSchema(out map[string]any) {
+	switch {
+	case s.words != nil:
+		out["enum"] = s.words
+	case s.pattern != "":
+		out["type"], out["pattern"] = []string{"string", "integer"}, s.pattern
+	default:
+		out["type"] = []string{"string", "number", "boolean"}
+	}
+}
+
+func (s *shape) objectSchema(out map[string]any) {
+	out["type"], out["additionalProperties"] = "object", false
+	if s.values != nil {
+		out["additionalProperties"] = s.values.schema()
+	}
+	properties, required := map[string]any{}, []string(nil)
+	for _, f := range s.fields {
+		p := f.shape.schema()
+		if f.about != "" {
+			p["description"] = f.about
+		}
+		properties[f.name] = p
+		if f.required {
+			required = append(required, f.name)
+		}
+	}
+	if len(properties) > 0 {
+		out["properties"] = properties
+	}
+	if required != nil {
+		out["required"] = required
+	}
+}
+
+// Reference is the list of all keys as Markdown, made from the same table.
+func Reference() string {
+	var b strings.Builder
+	object("a stoplog rules file", bookFields(), nil).shape.reference(&b, "", 0)
+	return b.String()
+}
+
+// maxDepth bounds the reference: what a match may be is the same at each of
+// its fields and is told once.
+const maxDepth = 6
+
+func (s *shape) reference(b *strings.Builder, path string, depth int) {
+	if depth > maxDepth {
+		return
+	}
+	for _, f := range s.fields {
+		name := f.name
+		if path != "" {
+			name = path + "." + name
+		}
+		b.WriteString("- `" + name + "`")
+		if f.required {
+			b.WriteString(" (required)")
+		}
+		b.WriteString(": " + f.about + f.shape.choices() + "\n")
+		for _, o := range f.shape.objects() {
+			o.reference(b, name, depth+1)
+		}
+	}
+}
+
+// objects are the objects that a value may be or hold, each once.
+func (s *shape) objects() []*shape {
+	switch {
+	case s.kind == "object" && s.values != nil && len(s.fields) == 0:
+		return s.values.objects()
+	case s.kind == "object":
+		return []*shape{s}
+	case s.kind == "array":
+		return s.items.objects()
+	}
+	seen := map[string]bool{}
+	var out []*shape
+	for _, o := range s.oneOf {
+		for _, x := range o.objects() {
+			if !seen[x.what] {
+				seen[x.what] = true
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+// choices tells the words that a value can be, when they are few.
+func (s *shape) choices() string {
+	words := s.allWords()
+	if len(words) == 0 {
+		return ""
+	}
+	return ": `" + strings.Join(words, "`, `") + "`"
+}
+
+func (s *shape) allWords() []string {
+	if s.words != nil {
+		return s.words
+	}
+	for _, o := range s.oneOf {
+		if w := o.allWords(); w != nil {
+			return w
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package rules
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+)
+
+// fits is the part of JSON Schema that Schema uses.
+func fits(s map[string]any, v any) bool {
+	if alternatives, ok := s["anyOf"].([]any); ok {
+		for _, a := range alternatives {
+			if fits(a.(map[string]any), v) {
+				return true
+			}
+		}
+		return false
+	}
+	if enum, ok := s["enum"].([]any); ok {
+		for _, e := range enum {
+			if e == v {
+				return true
+			}
+		}
+		return false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if s["type"] != "object" {
+			return false
+		}
+		props, _ := s["properties"].(map[string]any)
+		for _, r := range list2(s["required"]) {
+			if _, ok := v[r.(string)]; !ok {
+				return false
+			}
+		}
+		for k, x := range v {
+			p, ok := props[k].(map[string]any)
+			if !ok {
+				if p, ok = s["additionalProperties"].(map[string]any); !ok {
+					return false
+				}
+			}
+			if !fits(p, x) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		if s["type"] != "array" {
+			return false
+		}
+		for _, x := range v {
+			if !fits(s["items"].(map[string]any), x) {
+				return false
+			}
+		}
+		return true
+	}
+	return s["type"] != "object" && s["type"] != "array"
+}
+
+func list2(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+func TestSchemaFitsWhatLoads(t *testing.T) {
+	var schema map[string]any
+	if err := json.Unmarshal(Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range goodFiles(t) {
+		var v any
+		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		if v == nil {
+			continue // an empty file is all defaults
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if err := json.Unmarshal(b, &v); err != nil {
+			t.Fatal(err)
+		}
+		if !fits(schema, v) {
+			t.Errorf("%s loads, and the schema refuses it", name)
+		}
+	}
+	for _, bad := range []string{`{"rulez": []}`, `{"rules": [{"match": {}}]}`, `{"firewall": {"action": "burn"}}`, `{"rules": [{"name": "a", "bucket": {"capacity": 5}}]}`} {
+		var v any
+		if err := json.Unmarshal([]byte(bad), &v); err != nil {
+			t.Fatal(err)
+		}
+		if fits(schema, v) {
+			t.Errorf("the schema takes %s", bad)
+		}
+	}
+}
+
+func TestReferenceNamesEveryKey(t *testing.T) {
+	ref := Reference()
+	for _, want := range []string{"`rules.buckets.capacity` (required)", "`rules.match.status`", "`rules.then.lockdown.for` (required)", "`firewall.backend`", "`auto`, `nftables`", "`listen.check.header`", "`notify.webhook`", "`networks.capacity`", "`sources.client.trusted` (required)"} {
+		if !strings.Contains(ref, want) {
+			t.Errorf("the reference does not have %s", want)
+		}
+	}
+	if strings.Contains(ref, ": \n") {
+		t.Error("a key is not told about")
+	}
+}

@@ -43,3 +43,10 @@ func mixHost(conn uint64, host []byte) uint64 {
 // classOnce is where the classes begin that tell of one attempt, however often
 // a connection's lines say so. Below it every line is an attempt.
 const classOnce = 128
+
+// What PAM tells of an attempt, the service tells, too: see Sessions.Join.
+// pam_unix counts apart from the other modules, which may tell of the same.
+const (
+	classPAM      = 127
+	classOtherPAM = 126
+)

@@ -21,9 +21,12 @@ func pam(p *Parser, msg []byte, ev *Event) bool {
 	}
 	ev.Service = pamService(service)
 	if len(p.pid) > 0 {
-		ev.Conn, ev.Class = connID(ev.Service, p.pid), sshdPAM
+		ev.Conn = connID(ev.Service, p.pid)
 	}
-	ev.Count = 1
+	ev.Class, ev.Count = classPAM, 1
+	if scan.Has(p.module, "pam_") && !hasPrefix(p.module, "(pam_unix") || hasPrefix(p.msg, "pam_") && !hasPrefix(p.msg, "pam_unix") {
+		ev.Class = classOtherPAM
+	}
 	switch {
 	case hasPrefix(msg, "authentication failure; "), hasPrefix(msg, "Authentication failure; "):
 		msg = msg[len("authentication failure; "):]
@@ -132,7 +135,8 @@ func pamHost(b []byte, i int) (a netip.Addr, user []byte, ok bool) {
 // id they belong to their connection.
 func pamOther(b []byte, ev *Event) bool {
 	if hasPrefix(b, "check pass; user unknown") {
-		ev.Outcome, ev.Kind, ev.Class = Failure, UnknownUser, classOnce+sshdPAM
+		// "authentication failure" follows and counts.
+		ev.Kind, ev.Class = UnknownUser, 0
 		return ev.Conn != 0
 	}
 	if rest, ok := scan.After(b, "session opened for user "); ok {

@@ -72,20 +72,40 @@ func (s *Sessions) Len() int { return len(s.index) }
 //   - an event without an address gets its connection's, and a user likewise;
 //   - ev.Count of a failure becomes what it adds to the most that any one
 //     class of lines told of: 0 when the attempt was counted already;
+//   - what PAM says of an address and what the service says of it are two
+//     tellings of the same attempts, also when other processes tell them;
 //   - a probe counts once a connection, and not after a failure.
 //
-// Events without Conn stay as they are. An event that has no address in the
-// end counts 0: the line that brings the address counts it.
+// Other events without Conn stay as they are. An event of a connection that
+// has no address in the end counts 0: the line that brings it counts it.
 //
 // A plain Other event with a Class and an address begins a connection, also
 // where its number was seen before, and so does another address, or a silence
 // of ten minutes. What an unverified line says is never used for a verified
 // one.
 func (s *Sessions) Join(ev *Event, origin *source.Origin) {
-	if ev.Conn == 0 {
+	byPAM := ev.Class == classPAM || ev.Class == classOtherPAM
+	if ev.Conn != 0 {
+		c := s.speak(s.key(ev.Conn, ev, origin), ev.Time)
+		c.lend(ev)
+		if !byPAM {
+			c.count(ev)
+		}
+	}
+	if ev.Outcome != Failure {
 		return
 	}
-	c := s.speak(s.key(ev, origin), ev.Time)
+	if !ev.Addr.IsValid() {
+		if ev.Conn != 0 {
+			ev.Count = 0
+		}
+		return
+	}
+	s.converse(ev, origin, byPAM)
+}
+
+// lend gives ev what is known of its connection, and learns from it.
+func (c *conn) lend(ev *Event) {
 	teaches := ev.Outcome == Other && ev.Kind == Plain && ev.Class > 0
 	if ev.Addr.IsValid() {
 		if teaches || c.addr.IsValid() && c.addr != ev.Addr {
@@ -100,17 +120,41 @@ func (s *Sessions) Join(ev *Event, origin *source.Origin) {
 	} else if len(ev.User) == 0 && len(c.user) > 0 {
 		ev.User = c.user
 	}
-	c.count(ev)
 }
 
-func (s *Sessions) key(ev *Event, origin *source.Origin) uint64 {
+// converse sets PAM's tellings of an address against the service's own. With
+// keyboard-interactive, sshd asks PAM in a process of its own, so that the
+// process ids differ.
+func (s *Sessions) converse(ev *Event, origin *source.Origin, byPAM bool) {
+	a := ev.Addr.As16()
+	key := s.key(connID(ev.Service, a[:])^talkMark, ev, origin)
+	if _, known := s.index[key]; !known && !byPAM && ev.Service != "sshd" {
+		return
+	}
+	t := s.speak(key, ev.Time)
+	class := uint8(1)
+	if byPAM {
+		class = ev.Class
+	}
+	if n := uint32(max(ev.Count, 0)); n > 0 {
+		t.add(class, n)
+	}
+	most := t.most()
+	ev.Count = int(most - t.counted)
+	t.counted = most
+}
+
+// talkMark sets the keys of addresses apart from those of connections.
+const talkMark = 0x5bd1e995c6a4a793
+
+func (s *Sessions) key(id uint64, ev *Event, origin *source.Origin) uint64 {
 	if origin != s.origin {
 		s.origin, s.salt = origin, 0
 		if origin != nil {
 			s.salt = connID("", []byte(origin.Name))
 		}
 	}
-	k := (ev.Conn ^ s.salt) * 0x9e3779b97f4a7c15
+	k := (id ^ s.salt) * 0x9e3779b97f4a7c15
 	if ev.Verified {
 		k ^= 0xd6e8feb86659fd93
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"strings"
 	"testing"
 
 	"stoplog/internal/source"
@@ -339,5 +341,48 @@ func BenchmarkJoin(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		ev := Event{Conn: uint64(i/3) + 1, Time: int64(i), Outcome: Failure, Class: uint8(1 + i%3), Count: 1, Addr: addr}
 		s.Join(&ev, origin)
+	}
+}
+
+// TestRealSSHD reads what hack/capture/sshd.sh captured of OpenSSH 9.2, PAM and
+// rsyslog: each part counts the attempts that a client made in it, and nobody
+// is blamed for a name.
+func TestRealSSHD(t *testing.T) {
+	data, err := os.ReadFile("testdata/sshd-9.2.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSessions(1024)
+	origin := &source.Origin{Name: "auth.log"}
+	p, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range strings.Split(string(data), "## ")[1:] {
+		lines := strings.Split(strings.TrimSpace(part), "\n")
+		name, want, _ := strings.Cut(lines[0], ": ")
+		got, success := 0, 0
+		for _, l := range lines[1:] {
+			var ev Event
+			if !p.Parse(&source.Line{Text: []byte(l)}, testNow, &ev) {
+				continue
+			}
+			s.Join(&ev, origin)
+			if a := ev.Addr.String(); a != "198.51.100.7" && a != "2001:db8::7" && a != "invalid IP" {
+				t.Errorf("%s blames %s: %s", name, a, l)
+			}
+			switch ev.Outcome {
+			case Failure:
+				got += ev.Count
+			case Success:
+				success += ev.Count
+			}
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: %d attempts counted, want %s", name, got, want)
+		}
+		if wantOK := strings.HasPrefix(name, "right") || strings.HasSuffix(name, "right password") || strings.HasSuffix(name, "that fits"); (success > 0) != wantOK {
+			t.Errorf("%s: %d logins", name, success)
+		}
 	}
 }

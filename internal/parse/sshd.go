@@ -11,10 +11,10 @@ import (
 // told at most once a connection. Other lines of class sshdOpened begin one.
 const (
 	sshdOpened = 1
+	sshdPAM    = 2 // the first class behind which services number their own
 
-	sshdFailed   = 1 // "Failed password for …", one each
-	sshdPAM      = 2 // pam_unix and its like, one each
-	sshdPAMError = 3 // "error: PAM: …", one each
+	sshdFailed   = 1 // "Failed password for …" and "error: PAM: …", one each
+	sshdKeyboard = 2 // "Failed keyboard-interactive/pam for …", of which "error: PAM: …" tells, too
 
 	sshdInvalid  = classOnce + 1 // "Invalid user …"
 	sshdLeft     = classOnce + 2 // "Connection closed by authenticating user …"
@@ -73,6 +73,9 @@ func sshdResult(b []byte, ev *Event, failed bool) bool {
 	}
 	user, unknown := sshdUser(rest)
 	ev.Outcome, ev.Class = Failure, sshdFailed
+	if hasPrefix(method, "keyboard-interactive") {
+		ev.Class = sshdKeyboard
+	}
 	switch {
 	case !failed:
 		ev.Outcome = Other

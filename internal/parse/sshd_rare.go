@@ -36,7 +36,7 @@ func sshdPAMMessage(b []byte, ev *Event) bool {
 		return false
 	}
 	host, _, _ = scan.Cut(host, " via ")
-	ev.Outcome, ev.Class, ev.User = Failure, sshdPAMError, user
+	ev.Outcome, ev.Class, ev.User = Failure, sshdFailed, user
 	if unknown || hasPrefix(text, "User not known") {
 		ev.Kind = UnknownUser
 	}

@@ -1,14 +1,11 @@
 package firewall
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -28,6 +25,7 @@ type IPSet struct {
 	sets  map[string]ipsetInfo // all of the kernel's, as of the last look
 	kinds map[ipsetKind]bool   // those with rules
 	held  map[netip.Prefix]ipsetHeld
+	count map[ipsetKind]int // of held
 	grown []string
 }
 
@@ -44,7 +42,7 @@ func NewIPSet(o Options) (*IPSet, error) {
 	}
 	xt.chain += "-SET"
 	w := &IPSet{xt: xt, x: realExec{30 * time.Second}, name: xt.o.Name, prog: xt.o.IPSet, max: xt.o.MaxSet, slow: xt.o.Slow,
-		kinds: map[ipsetKind]bool{}, held: map[netip.Prefix]ipsetHeld{}}
+		kinds: map[ipsetKind]bool{}, held: map[netip.Prefix]ipsetHeld{}, count: map[ipsetKind]int{}}
 	xt.viaSets = w.name
 	return w, nil
 }
@@ -107,44 +105,6 @@ func (w *IPSet) Setup(ctx context.Context, p Policy) error {
 	return err
 }
 
-// refill replaces what is in a set without timeouts, by a swap: there is no
-// instant in which it is half full.
-func (w *IPSet) refill(b *strings.Builder, set string, ps []netip.Prefix, v6 bool) {
-	fam := "inet"
-	if v6 {
-		fam = "inet6"
-	}
-	covered := Subtract(slices.DeleteFunc(slices.Clone(ps), func(p netip.Prefix) bool { return p.Addr().Is6() != v6 }), nil)
-	size := max(1024, len(covered)+2)
-	tmp := set + "-new"
-	for _, s := range []string{set, tmp} {
-		if _, there := w.sets[s]; !there {
-			fmt.Fprintf(b, "create %s hash:net family %s maxelem %d\n", s, fam, size)
-		}
-	}
-	if _, there := w.sets[tmp]; there { // left by one who died here
-		fmt.Fprintf(b, "destroy %s\ncreate %s hash:net family %s maxelem %d\n", tmp, tmp, fam, size)
-	}
-	for _, p := range covered {
-		if p.Bits() > 0 {
-			fmt.Fprintf(b, "add %s %s\n", tmp, p)
-			continue
-		}
-		for _, half := range halves(p) { // hash:net cannot hold everything
-			fmt.Fprintf(b, "add %s %s\n", tmp, half)
-		}
-	}
-	fmt.Fprintf(b, "swap %s %s\ndestroy %s\n", tmp, set, tmp)
-}
-
-// halves splits the prefix of everything.
-func halves(p netip.Prefix) []netip.Prefix {
-	upper := p.Addr().AsSlice()
-	upper[0] = 0x80
-	a, _ := netip.AddrFromSlice(upper)
-	return []netip.Prefix{netip.PrefixFrom(p.Addr(), 1), netip.PrefixFrom(a, 1)}
-}
-
 // relearn reads sets, rules and blocks back.
 func (w *IPSet) relearn(ctx context.Context) error {
 	_, err := w.List(ctx)
@@ -177,7 +137,11 @@ func (w *IPSet) room(es []Entry) ([]Entry, error) {
 		return es, nil
 	}
 	now := time.Now()
-	maps.DeleteFunc(w.held, func(_ netip.Prefix, h ipsetHeld) bool { return !h.until.After(now) })
+	for p, h := range w.held {
+		if !h.until.After(now) {
+			w.forget(p)
+		}
+	}
 	full := &FullError{Wall: w.Name(), Max: w.max}
 	left := w.max - len(w.held)
 	es = slices.DeleteFunc(es, func(e Entry) bool {
@@ -226,12 +190,25 @@ func (w *IPSet) blockAll(ctx context.Context, live []Entry, ended []netip.Prefix
 		return err
 	}
 	for _, e := range live {
-		w.held[e.Prefix] = ipsetHeld{ipsetKindOf(e), e.Until}
+		w.remember(ipsetKindOf(e), e)
 	}
 	for _, p := range ended {
-		delete(w.held, p)
+		w.forget(p)
 	}
 	return nil
+}
+
+func (w *IPSet) remember(k ipsetKind, e Entry) {
+	w.forget(e.Prefix)
+	w.held[e.Prefix] = ipsetHeld{k, e.Until}
+	w.count[k]++
+}
+
+func (w *IPSet) forget(p netip.Prefix) {
+	if h, there := w.held[p]; there {
+		delete(w.held, p)
+		w.count[h.kind]--
+	}
 }
 
 func (w *IPSet) deletions(b *strings.Builder, ps []netip.Prefix) {
@@ -240,89 +217,6 @@ func (w *IPSet) deletions(b *strings.Builder, ps []netip.Prefix) {
 			fmt.Fprintf(b, "del %s %s\n", h.kind.set(w.name), p)
 		}
 	}
-}
-
-// ensure makes a kind's set, large enough for n more, and its rules.
-func (w *IPSet) ensure(ctx context.Context, k ipsetKind, n int) error {
-	set := k.set(w.name)
-	info, there := w.sets[set]
-	n += w.count(k)
-	size := ipsetFirstSize
-	for size < n+n/8 { // some slack for what ended but was not collected yet
-		size *= 2
-	}
-	switch {
-	case !there:
-		if err := w.restore(ctx, ipsetCreate(set, k.v6, size)); err != nil {
-			return err
-		}
-		w.sets[set] = ipsetInfo{size: size}
-	case info.size < size:
-		if err := w.grow(ctx, k, size); err != nil {
-			return err
-		}
-	}
-	if w.kinds[k] {
-		return nil
-	}
-	kinds := maps.Clone(w.kinds)
-	kinds[k] = true
-	if err := w.syncRules(ctx, kinds); err != nil {
-		return err
-	}
-	w.kinds = kinds
-	return nil
-}
-
-func (w *IPSet) count(k ipsetKind) int {
-	n := 0
-	for _, h := range w.held {
-		if h.kind == k {
-			n++
-		}
-	}
-	return n
-}
-
-// grow makes the set anew at a larger size and swaps it in, so that the rule
-// never looks into less than it did.
-func (w *IPSet) grow(ctx context.Context, k ipsetKind, size int) error {
-	set := k.set(w.name)
-	tmp := set + "-g"
-	out, err := w.x.run(ctx, []string{w.prog, "save", set}, nil)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if _, left := w.sets[tmp]; left {
-		fmt.Fprintf(&b, "destroy %s\n", tmp)
-	}
-	b.WriteString(ipsetCreate(tmp, k.v6, size))
-	for l := range strings.Lines(string(out)) {
-		if rest, ok := strings.CutPrefix(l, "add "+set+" "); ok {
-			b.WriteString("add " + tmp + " " + rest)
-		}
-	}
-	fmt.Fprintf(&b, "swap %s %s\ndestroy %s\n", tmp, set, tmp)
-	if err := w.restore(ctx, b.String()); err != nil {
-		return err
-	}
-	w.sets[set] = ipsetInfo{size: size}
-	w.grown = append(w.grown, "set "+set+" grown to "+strconv.Itoa(size))
-	return nil
-}
-
-// syncRules makes the rules of exactly these kinds.
-func (w *IPSet) syncRules(ctx context.Context, kinds map[ipsetKind]bool) error {
-	return w.xt.each(ctx, func(f *xtFamily) error {
-		var rules []xtRule
-		for k := range kinds {
-			if k.v6 == f.m.v6 {
-				rules = append(rules, k.rules(f.m, w.name)...)
-			}
-		}
-		return f.sync(f.blocksChain(), nil, rules)
-	})
 }
 
 // Unblock deletes entries from the sets they are known to be in.
@@ -349,7 +243,9 @@ func (w *IPSet) List(ctx context.Context) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.kinds, w.held = kinds, map[netip.Prefix]ipsetHeld{}
+	w.kinds = kinds
+	clear(w.held)
+	clear(w.count)
 	var es []Entry
 	for k := range kinds {
 		if es, err = w.listSet(ctx, k, es); err != nil {
@@ -372,7 +268,7 @@ func (w *IPSet) listSet(ctx context.Context, k ipsetKind, es []Entry) ([]Entry, 
 		}
 		e := Entry{Prefix: p, Until: now.Add(ttl).UTC(), Action: k.action, Ports: k.portList()}
 		es = append(es, e)
-		w.held[p] = ipsetHeld{k, e.Until}
+		w.remember(k, e)
 	}
 	return es, nil
 }
@@ -433,6 +329,7 @@ func (w *IPSet) Teardown(ctx context.Context) error {
 	}
 	clear(w.kinds)
 	clear(w.held)
+	clear(w.count)
 	return w.restore(ctx, b.String())
 }
 

@@ -58,6 +58,11 @@ func procStatus(t *testing.T, pid int) map[string]string {
 
 func spawn(t *testing.T, name string) *firewall.Process {
 	t.Helper()
+	return spawnFor(t, name)
+}
+
+func spawnFor(t testing.TB, name string) *firewall.Process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -155,7 +155,7 @@ func nginxOther(msg []byte, cut bool, ev *Event) {
 		if !ok {
 			break
 		}
-		if a, _, ok := scan.AddrPrefix(after); ok {
+		if a, end, ok := scan.AddrPrefix(after); ok && len(end) > 0 {
 			if ev.Addr.IsValid() && ev.Addr != a {
 				ev.Addr = netip.Addr{}
 				return
@@ -208,7 +208,7 @@ func nginxLogin(b []byte, ev *Event) {
 		return
 	}
 	a, rest, ok := scan.AddrPrefix(after)
-	if !ok {
+	if !ok || len(rest) == 0 {
 		return
 	}
 	ev.Outcome, ev.Addr = Failure, a
@@ -220,10 +220,10 @@ func nginxLogin(b []byte, ev *Event) {
 }
 
 // nginxTail reads `A, server: S, request: "R", …, host: "H"`, of which only A
-// is sure.
+// is sure. Something always follows A: else the line may be cut inside it.
 func nginxTail(b []byte, ev *Event) {
 	a, rest, ok := scan.AddrPrefix(b)
-	if !ok || len(rest) > 0 && rest[0] != ',' && rest[0] != ' ' {
+	if !ok || len(rest) == 0 || rest[0] != ',' && rest[0] != ' ' {
 		return
 	}
 	ev.Addr = a

@@ -56,3 +56,22 @@ func TestCapturedLines(t *testing.T) {
 		}
 	}
 }
+
+// A line that is cut anywhere names the client of the whole line or nobody:
+// never one whose address begins like its own. lighttpd's ends with it, and a
+// logfmt line may.
+func TestCutWebLines(t *testing.T) {
+	p := webParser(t, Options{})
+	for _, h := range webHostiles() {
+		if h.name == "lighttpd" || h.name == "logfmt" {
+			continue
+		}
+		line := strings.Replace(h.line("name"), "192.0.2.7", "192.0.2.77", 1)
+		for n := range len(line) {
+			var ev Event
+			if h.read(p, []byte(line[:n]), &ev) && ev.Addr.IsValid() && ev.Addr.String() != "192.0.2.77" {
+				t.Errorf("%s: cut after %d: %v", h.name, n, ev.Addr)
+			}
+		}
+	}
+}

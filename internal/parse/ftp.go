@@ -100,10 +100,10 @@ var ftpdForms = []struct {
 // ftpdPeer reads "a", "a (name)" or "name [a]", then a comma or the end.
 func ftpdPeer(m []byte) (a netip.Addr, rest []byte, ok bool) {
 	host, rest := upTo(m, ", ([")
-	a, ok = scan.Addr(host)
-	if _, named := scan.After(rest, " ["); named && !ok {
+	if _, named := scan.After(rest, " ["); named { // the name may look like an address
 		return boxed(m[len(host)+1:])
 	}
+	a, ok = scan.Addr(host)
 	if n, named := scan.After(rest, " ("); named && ok {
 		_, rest, _ = scan.Cut(n, ")")
 	}

@@ -108,6 +108,9 @@ func capturedEvents(t *testing.T, file string) string {
 		if a := ev.Addr.String(); a == "192.0.2.99" || a == "192.0.2.98" {
 			t.Errorf("line %d blames %s, which stands in the client's text: %s", i+1, a, line)
 		}
+		if bytes.Contains(line, []byte("pam_unix(")) {
+			continue // joined, but PAM's own tests say what it is
+		}
 		fmt.Fprintf(&out, "%d %s\n", i+1, sayEvent(&ev, ok))
 	}
 	return out.String()

@@ -8,7 +8,9 @@
 #
 # Every server runs from a directory of its own on loopback, never from /etc,
 # and is ended by its process id. Clients are 127.0.0.9 (and ::1 where it
-# exists), so that nothing has to be rewritten: the lines are the servers' own.
+# exists), so that nothing has to be rewritten: the lines are the servers' own,
+# but for the temporary directory, which becomes /srv/capture. Run it as root
+# (Apache wants to change its user), with openssl and bash at hand.
 set -eu
 
 out=${1:-$(dirname "$0")/../../internal/parse/testdata/web}

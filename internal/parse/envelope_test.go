@@ -189,6 +189,43 @@ func TestJournal(t *testing.T) {
 	}
 }
 
+func TestCutLines(t *testing.T) {
+	p, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		line string
+		want bool
+	}{
+		{"192.0.2.7 - - [20/Nov/2026:09:23:10 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"a long agent", true},
+		{sshdHead + "Failed password for invalid user x from 192.0.2.7 port 1 ssh2", false},
+		{"", false},
+	} {
+		var ev Event
+		if ok := p.Parse(&source.Line{Text: []byte(c.line), Cut: true}, testNow, &ev); ok != c.want {
+			t.Errorf("%s: %v, want %v", c.line, ok, c.want)
+		}
+	}
+}
+
+// TestUnknownProgramsBlameNobody: a program that we know nothing of may log
+// what outsiders say.
+func TestUnknownProgramsBlameNobody(t *testing.T) {
+	packs, err := pack.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, head := range []string{"Nov 20 09:23:10 h chat[1]: ", "2026-11-20T09:23:10Z h chat[1]: ", "<38>1 2026-11-20T09:23:10Z h chat 1 - - ", "h chat[1]: ", "2026-11-20 09:23:10 h chat: "} {
+		for _, v := range victims {
+			ev, ok := readLine(t, Options{Packs: packs}, head+v)
+			if ok && ev.Addr.IsValid() {
+				t.Errorf("%s%s\nblames %v", head, v, ev.Addr)
+			}
+		}
+	}
+}
+
 // TestConnKeys: a connection is one host's process.
 func TestConnKeys(t *testing.T) {
 	conns := map[uint64]string{}

@@ -70,15 +70,14 @@ func login(p *Parser, msg []byte, ev *Event) bool {
 		return sshdNames(msg, ev)
 	}
 	n, rest, ok := scan.Uint(msg)
-	if !ok {
-		if rest, ok = scan.After(msg, "REPEATED LOGIN FAILURES"); !ok {
-			return false
-		}
-	} else if _, rest, ok = scan.Cut(rest[:min(len(rest), 20)], " LOGIN FAILURE"); !ok {
-		return false
-	} else {
-		_, rest, _ = scan.Cut(msg, " LOGIN FAILURE")
+	if ok {
+		rest, ok = scan.After(rest, " LOGIN FAILURE")
 		ev.Count = int(min(n, maxRepeat))
+	} else {
+		rest, ok = scan.After(msg, "REPEATED LOGIN FAILURE")
+	}
+	if !ok {
+		return false
 	}
 	rest, _ = scan.After(rest, "S")
 	rest, ok = scan.After(rest, " FROM ")

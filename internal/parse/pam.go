@@ -27,20 +27,29 @@ func pam(p *Parser, msg []byte, ev *Event) bool {
 	if scan.Has(p.module, "pam_") && !hasPrefix(p.module, "(pam_unix") || hasPrefix(p.msg, "pam_") && !hasPrefix(p.msg, "pam_unix") {
 		ev.Class = classOtherPAM
 	}
-	switch {
-	case hasPrefix(msg, "authentication failure; "), hasPrefix(msg, "Authentication failure; "):
-		msg = msg[len("authentication failure; "):]
-	case hasPrefix(msg, "1 more authentication failure; "), hasPrefix(msg, "authentication failure; "):
-		msg = msg[len("1 more authentication failure; "):]
-	default:
-		n, rest, ok := scan.Uint(msg)
-		if rest, ok = scan.After(rest, " more authentication failures; "); !ok {
-			return pamOther(msg, ev)
-		}
-		ev.Count, msg = int(min(n, maxRepeat)), rest
+	rest, more, ok := pamFailures(msg)
+	if !ok {
+		return pamOther(msg, ev)
 	}
+	ev.Count, msg = more, rest
 	ev.Outcome = Failure
 	return pamFields(msg, ev)
+}
+
+// pamFailures reads "authentication failure; ", "1 more authentication failure; "
+// and "2 more authentication failures; ".
+func pamFailures(msg []byte) (rest []byte, n int, ok bool) {
+	for _, head := range [...]string{"authentication failure; ", "Authentication failure; ", "1 more authentication failure; "} {
+		if rest, ok := scan.After(msg, head); ok {
+			return rest, 1, true
+		}
+	}
+	v, rest, ok := scan.Uint(msg)
+	if !ok {
+		return nil, 0, false
+	}
+	rest, ok = scan.After(rest, " more authentication failures; ")
+	return rest, int(min(v, maxRepeat)), ok && v > 0
 }
 
 // pamModule drops "pam_unix(sshd:auth): ", "pam_unix: ", "(pam_unix) " and

@@ -69,7 +69,7 @@ func (p *Parser) strip() {
 // afterUptime returns what follows "  970.699396]" in rest, msg when that is
 // not what it begins with.
 func afterUptime(msg, rest []byte) []byte {
-	up, after, ok := scan.Cut(rest[:min(len(rest), 24)], "]")
+	up, _, ok := scan.Cut(rest[:min(len(rest), 24)], "]")
 	if !ok {
 		return msg
 	}
@@ -78,7 +78,7 @@ func afterUptime(msg, rest []byte) []byte {
 			return msg
 		}
 	}
-	after = rest[len(up)+1:]
+	after := rest[len(up)+1:]
 	if len(after) > 0 && after[0] == ':' {
 		after = after[1:]
 	}

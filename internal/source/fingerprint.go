@@ -34,6 +34,12 @@ func (f fingerprint) matches(r io.ReaderAt) bool {
 	return (err == nil || errors.Is(err, io.EOF)) && f.begins(head[:n])
 }
 
+// isOf reports whether a whole file whose first printMax bytes are head has
+// just this fingerprint.
+func (f fingerprint) isOf(head []byte) bool {
+	return f.n > 0 && f.n == int64(len(head)) && hashBytes(head) == f.hash
+}
+
 // takePrint reads the fingerprint of r.
 func takePrint(r io.ReaderAt) (fingerprint, error) {
 	buf := make([]byte, printMax)

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -101,7 +102,7 @@ func rotator(t *testing.T, logrotate, dir, log, pidFile, options, signal string)
 	if strings.Contains(options, "copytruncate") {
 		post = ""
 	}
-	writeFile(t, conf, fmt.Sprintf("%s {\nrotate 99\nsu root root\n%s\n%s}\n", log, options, post))
+	writeFile(t, conf, fmt.Sprintf("%s {\nmissingok\nrotate 99\nsu root root\n%s\n%s}\n", log, options, post))
 	return func(i int) {
 		out, err := exec.Command(logrotate, "--force", "--state", filepath.Join(dir, "state"), conf).CombinedOutput()
 		if err != nil && !bytes.Contains(out, []byte("already exists")) {
@@ -119,7 +120,7 @@ func startDaemon(t *testing.T, pidFile string, argv ...string) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
 		case <-time.After(patience):

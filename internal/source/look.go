@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 )
 
@@ -171,11 +170,24 @@ func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
 	}
 }
 
-// known reports whether a rotated file is open or, if it was finished when it
-// was read, was read.
+// known reports whether a rotated file is open, was read, or is a copy,
+// compressed or not, of one that is or was.
 func (e *engine) known(f *follower, sib sibling) bool {
-	return e.closedAt[sib.fileID].finished || e.byFile[sib.fileID] != nil ||
-		slices.ContainsFunc(f.chain, func(s *segment) bool { return s.fileID == sib.fileID })
+	if e.closedAt[sib.fileID].finished || e.byFile[sib.fileID] != nil {
+		return true
+	}
+	head := headOf(sib.path)
+	for _, s := range f.chain {
+		if s.fileID == sib.fileID || s.print.isOf(head) {
+			return true
+		}
+	}
+	for id, c := range e.closedAt {
+		if c.path == f.path && id != sib.fileID && (fingerprint{c.Print, c.PLen}).isOf(head) {
+			return true
+		}
+	}
+	return false
 }
 
 // openSibling opens a rotated file at its start, nil when that fails, which

@@ -145,15 +145,16 @@ func (e *engine) remove(f *follower, i int) {
 		}
 		delete(e.closedAt, id)
 	}
-	e.closedAt[s.fileID] = closed{s.pos(), s.finished}
+	e.closedAt[s.fileID] = closed{s.pos(), f.path, s.finished}
 	s.close()
 	f.chain = slices.Delete(f.chain, i, i+1)
 }
 
-// closed is where a file was read to when it was closed, and whether it can
-// not have grown since.
+// closed is where a file of a follower was read to when it was closed, and
+// whether it cannot have grown since.
 type closed struct {
 	Pos
+	path     string
 	finished bool
 }
 

@@ -112,6 +112,19 @@ func openUnpacked(path string) (*unpacked, error) {
 	return u, nil
 }
 
+// headOf returns the beginning of the file's unpacked content, as much as a
+// fingerprint covers; nothing when it cannot be read.
+func headOf(path string) []byte {
+	u, err := openUnpacked(path)
+	if err != nil {
+		return nil
+	}
+	defer u.Close()
+	head := make([]byte, printMax)
+	n, _ := io.ReadFull(u, head)
+	return head[:n]
+}
+
 // printMatches reports whether the unpacked content of the file at path has
 // fingerprint p.
 func printMatches(path string, p fingerprint) bool {

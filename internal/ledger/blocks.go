@@ -52,10 +52,10 @@ func (b *Block) scope() string {
 func (r *record) span() span { return span{r.since, r.until, r.scope()} }
 
 func (r *record) covers(at int64, service string) bool {
-	if r.span().covers(at, service) {
+	if r.since <= at && at < r.until && (len(r.Ports) == 0 || r.scope() == service) {
 		return true
 	}
-	return slices.ContainsFunc(r.spans, func(s span) bool { return s.covers(at, service) })
+	return len(r.spans) > 0 && slices.ContainsFunc(r.spans, func(s span) bool { return s.covers(at, service) })
 }
 
 // replace makes b the prefix's block; what was is kept as a span up to then.

@@ -21,6 +21,10 @@ type episode struct {
 // answer is when an episode was answered last, and until when that stands.
 type answer struct{ at, until int64 }
 
+// latest is the last instant that a log may tell of (in the year 2150): with the
+// longest TTL it still fits into 64 bits of nanoseconds.
+const latest = int64(180 * 365 * day)
+
 // maxAnswered bounds the episodes remembered.
 const maxAnswered = 50_000
 
@@ -30,6 +34,11 @@ const maxAnswered = 50_000
 // stands, gives an empty Outcome.
 func (l *Ledger) Breach(b *detect.Breach, now time.Time) Outcome {
 	l.out = nil
+	if b.At > latest || b.At < -latest { // a log's clock gone mad
+		mad := *b
+		mad.At = min(max(b.At, -latest), latest)
+		b = &mad
+	}
 	id := idOf(b)
 	if e := l.found(id); e != nil {
 		l.enter(e)

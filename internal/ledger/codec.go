@@ -247,7 +247,7 @@ func (l *Ledger) decodeBlocks(r *reader) {
 			rec.spans = append(rec.spans, span{r.int(), r.int(), r.text()})
 		}
 		k := keyOf(b.Prefix)
-		if r.bad || l.blocks[k] != nil {
+		if r.bad || l.blocks[k] != nil || !sane(b.Since) || !sane(b.Until) {
 			r.bad = true
 			return
 		}
@@ -268,6 +268,7 @@ func (l *Ledger) decodeKnown(r *reader) {
 			copy(g.user[:], r.bytes(16))
 			g.since, g.last = r.int(), r.int()
 			l.known.by[a] = append(l.known.by[a], g)
+			l.known.see(a)
 			l.known.n++
 		}
 	}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"net/netip"
 	"slices"
 )
@@ -16,6 +17,22 @@ type known struct {
 	n, max  int
 	lasts   int64 // how long a login vouches, ns; 0 = never
 	evicted uint64
+	// maybe has a bit for each address in by, and for some that are not: most
+	// events are of strangers, and one bit tells.
+	maybe [1 << 10]uint64
+}
+
+// bit is the place of an address in maybe.
+func bit(a [16]byte) (word, mask uint64) {
+	h := binary.LittleEndian.Uint64(a[:8]) ^ binary.BigEndian.Uint64(a[8:])
+	h *= 0x9e3779b97f4a7c15
+	return h >> 54, 1 << (h >> 48 & 63)
+}
+
+// see notes that a is in by.
+func (k *known) see(a [16]byte) {
+	word, mask := bit(a)
+	k.maybe[word] |= mask
 }
 
 // login vouches for events of since ≤ at < last + lasts.
@@ -67,6 +84,7 @@ func (k *known) insert(a [16]byte, l login) {
 		return
 	}
 	k.by[a] = append(ls, l)
+	k.see(a)
 	k.n++
 }
 
@@ -102,7 +120,11 @@ func (k *known) good(addr netip.Addr, service string, user []byte, at int64) boo
 	if k.n == 0 {
 		return false
 	}
-	ls := k.by[addr.As16()]
+	a := addr.As16()
+	if word, mask := bit(a); k.maybe[word]&mask == 0 {
+		return false
+	}
+	ls := k.by[a]
 	if len(ls) == 0 {
 		return false
 	}

@@ -131,7 +131,25 @@ func lastAddr(p netip.Prefix) netip.Addr {
 	return a
 }
 
-func (r *ranges) contains(a netip.Addr) bool { return r.covers(a, a) }
+func (r *ranges) contains(a netip.Addr) bool {
+	if a.Is4() {
+		return r.contains4(word4(a))
+	}
+	return r.covers(a, a)
+}
+
+// contains4 is what every event asks: written out, it costs some nanoseconds.
+func (r *ranges) contains4(a uint32) bool {
+	lo, hi := 0, len(r.v4)
+	for lo < hi {
+		if mid := (lo + hi) / 2; r.v4[mid].to < a {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo < len(r.v4) && r.v4[lo].from <= a
+}
 
 // covers reports whether all addresses from..to, of one prefix, are in r.
 func (r *ranges) covers(from, to netip.Addr) bool {

@@ -39,9 +39,17 @@ func (l *Ledger) settle(p pardon) {
 // has; its sum was right.
 func (e *entry) usable() bool {
 	for _, b := range e.Blocks {
-		if b == nil || !b.Prefix.IsValid() {
+		if b == nil || !b.Prefix.IsValid() || !sane(b.Since) || !sane(b.Until) {
 			return false
 		}
+	}
+	for _, s := range e.Flags {
+		if !flagName(s.Name) || !sane(s.Since) || !sane(s.Until) {
+			return false
+		}
+	}
+	if a := e.Allow; a != nil && (!a.Prefix.IsValid() || !sane(a.Since) || !a.Until.IsZero() && !sane(a.Until)) {
+		return false
 	}
 	for _, p := range e.Pardons {
 		if !p.Prefix.IsValid() {
@@ -55,7 +63,7 @@ func (e *entry) usable() bool {
 	case opBreach:
 		return e.ID != nil
 	case opAllow:
-		return e.Allow != nil && e.Allow.Prefix.IsValid()
+		return e.Allow != nil
 	case opFlag:
 		return len(e.Flags) == 1
 	case opDisallow:
@@ -63,6 +71,9 @@ func (e *entry) usable() bool {
 	}
 	return true
 }
+
+// sane reports whether t is an instant that 64 bits of nanoseconds can tell.
+func sane(t time.Time) bool { return t.Year() > 1700 && t.Year() < 2250 }
 
 // wait keeps a breach until it is found again. Its effects stand for the walls
 // and for people, but not for detection: the lines that led to it are read

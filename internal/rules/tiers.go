@@ -2,7 +2,6 @@ package rules
 
 import (
 	"os"
-	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -98,8 +97,4 @@ func readFile(name string) ([]byte, error) {
 	}
 	defer f.Close()
 	return readAll(f, name)
-}
-
-func trimYAML(err error) string {
-	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  ")
 }

@@ -18,6 +18,10 @@ type span struct {
 // is somebody's game and matches nothing.
 const maxSpans = 48
 
+// maxWord is the length of the longest address with brackets and port, and
+// some: a longer word is none, nor is any part of it.
+const maxWord = 64
+
 // addresses appends the addresses that stand in text to spans, the longest
 // span of each first. ok is false when there are more than fit.
 func addresses(text []byte, spans []span) (_ []span, ok bool) {
@@ -27,7 +31,12 @@ func addresses(text []byte, spans []span) (_ []span, ok bool) {
 			continue
 		}
 		n := len(spans)
-		spans = at(text, i, spans)
+		end := wordEnd(text, i)
+		if end-i > maxWord {
+			i = end
+			continue
+		}
+		spans = at(text, i, end, spans)
 		if len(spans) > maxSpans-4 {
 			return nil, false
 		}
@@ -59,9 +68,9 @@ func skipWord(text []byte, i int) int {
 	return i
 }
 
-// at appends the spans of the address that begins at i, if one does.
-func at(text []byte, i int, spans []span) []span {
-	end := wordEnd(text, i)
+// at appends the spans of the address that begins the word from i to end, if
+// one does.
+func at(text []byte, i, end int, spans []span) []span {
 	var whole netip.Addr
 	if a, ok := scan.AddrPort(text[i:end]); ok {
 		whole = a

@@ -18,6 +18,7 @@ type indexed struct {
 	programs   []string
 	logs       []string
 	literals   [][]string
+	tagOnly    bool
 }
 
 // Builtin returns the built-in packs. Their files are read at the first line
@@ -28,7 +29,7 @@ func Builtin() (*Set, error) {
 	for i := range index {
 		x := &index[i]
 		es[i] = entry{literals: x.literals, pack: &Pack{
-			name: x.name, programs: x.programs, logs: x.logs, data: func() *Pack { return read(x.file) },
+			name: x.name, programs: x.programs, logs: x.logs, tagOnly: x.tagOnly, data: func() *Pack { return read(x.file) },
 		}}
 		n += len(x.literals)
 	}

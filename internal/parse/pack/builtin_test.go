@@ -21,6 +21,9 @@ func TestIndex(t *testing.T) {
 		fmt.Fprintf(&b, "{file: %q, name: %q,\n", p.file, p.name)
 		list(&b, "programs", p.programs)
 		list(&b, "logs", p.logs)
+		if p.tagOnly {
+			b.WriteString("tagOnly: true,\n")
+		}
 		b.WriteString("literals: [][]string{\n")
 		for _, pt := range p.patterns {
 			fmt.Fprintf(&b, "{%s},\n", quoted(pt.literals))
@@ -128,6 +131,21 @@ func TestLiterals(t *testing.T) {
 		for i, pt := range p.patterns {
 			if len(pt.literals) == 0 || worth(pt.literals) < 6 {
 				t.Errorf("%s: pattern %d can only be looked for by %q", p.file, i+1, pt.literals)
+			}
+		}
+	}
+}
+
+// TestStarts fails when a pattern may begin anywhere: whoever ends a line of
+// another service could write it.
+func TestStarts(t *testing.T) {
+	for _, p := range everyPack(t) {
+		for i, pt := range p.patterns {
+			if pt.text == nil {
+				continue
+			}
+			if _, re, err := parseExpression(pt.text.source); err != nil || !startsFixed(re) {
+				t.Errorf("%s: pattern %d does not start with ^", p.file, i+1)
 			}
 		}
 	}

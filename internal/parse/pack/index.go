@@ -19,6 +19,12 @@ var index = []indexed{
 		literals: [][]string{
 			{") Blocked INFECTED", ") Blocked SPAM", ") Blocked BANNED", ") Blocked BAD-HEADER", ") Blocked UNCHECKED"},
 		}},
+	{file: "artifactory.yaml", name: "artifactory",
+		logs: []string{"/opt/jfrog/artifactory/var/log/artifactory-access.log", "/var/opt/jfrog/artifactory/log/artifactory-access.log"},
+		literals: [][]string{
+			{"[DENIED LOGIN]"},
+			{"[ACCEPTED LOGIN]"},
+		}},
 	{file: "assp.yaml", name: "assp",
 		logs: []string{"/usr/local/assp/logs/maillog.txt", "/opt/assp/logs/maillog.txt"},
 		literals: [][]string{
@@ -65,12 +71,6 @@ var index = []indexed{
 			{"Failed login attempt"},
 			{"Failed login attempt. Is2FARequest: "},
 		}},
-	{file: "caddy-waf.yaml", name: "caddy-waf",
-		programs: []string{"caddy"},
-		literals: [][]string{
-			{"http.handlers.waf"},
-			{"http.handlers.waf"},
-		}},
 	{file: "calibre-web.yaml", name: "calibre-web",
 		programs: []string{"cps"},
 		literals: [][]string{
@@ -99,6 +99,15 @@ var index = []indexed{
 			{"> RADIUS authentication of '"},
 			{"> no matching peer config found"},
 			{"> deleting half open IKE_SA with "},
+		}},
+	{file: "cisco.yaml", name: "cisco",
+		programs: []string{"ASA", "SEC_LOGIN"},
+		tagOnly:  true,
+		literals: [][]string{
+			{"Login failed [user: "},
+			{"Login Success [user: "},
+			{"AAA user authentication Rejected : reason = "},
+			{"Login denied from "},
 		}},
 	{file: "couchdb.yaml", name: "couchdb",
 		logs: []string{"/var/log/couchdb/couchdb.log", "/opt/couchdb/var/log/couchdb.log"},
@@ -141,6 +150,15 @@ var index = []indexed{
 		literals: [][]string{
 			{" failed login attempt", " fialed login attempt"},
 		}},
+	{file: "django-axes.yaml", name: "django-axes",
+		literals: [][]string{
+			{"\", ip_address: \""},
+		}},
+	{file: "dolibarr.yaml", name: "dolibarr",
+		logs: []string{"/var/lib/dolibarr/documents/dolibarr.log", "/var/www/documents/dolibarr.log"},
+		literals: [][]string{
+			{"::check_user_password_"},
+		}},
 	{file: "domino-smtp.yaml", name: "domino-smtp",
 		programs: []string{"domino"},
 		logs:     []string{"/local/notesdata/IBM_TECHNICAL_SUPPORT/console.log", "/local/notesdata/HCL_TECHNICAL_SUPPORT/console.log"},
@@ -150,6 +168,7 @@ var index = []indexed{
 			{": Connection from ", " Connection from "},
 		}},
 	{file: "drupal.yaml", name: "drupal",
+		tagOnly: true,
 		literals: [][]string{
 			{"|Login attempt failed f"},
 			{"|Session opened for "},
@@ -169,6 +188,14 @@ var index = []indexed{
 		literals: [][]string{
 			{"ACCEPT host="},
 		}},
+	{file: "esxi.yaml", name: "esxi",
+		programs: []string{"Hostd", "hostd"},
+		logs:     []string{"/var/log/hostd.log"},
+		tagOnly:  true,
+		literals: [][]string{
+			{"Rejected password for user "},
+			{"Accepted password for user "},
+		}},
 	{file: "exchange.yaml", name: "exchange",
 		programs: []string{"exchange-imap", "exchange-pop", "exchange-smtp"},
 		literals: [][]string{
@@ -180,6 +207,10 @@ var index = []indexed{
 		logs:     []string{"/var/log/fail2ban.log"},
 		literals: [][]string{
 			{"] Ban "},
+		}},
+	{file: "filezilla-server.yaml", name: "filezilla-server",
+		literals: [][]string{
+			{" - (not logged in) ("},
 		}},
 	{file: "fortigate.yaml", name: "fortigate",
 		literals: [][]string{
@@ -323,6 +354,7 @@ var index = []indexed{
 		}},
 	{file: "lemonldap-ng.yaml", name: "lemonldap-ng",
 		programs: []string{"LLNG", "lemonldap-ng"},
+		tagOnly:  true,
 		literals: [][]string{
 			{" was not found in "},
 			{"Lemonldap::NG : Bad password for ", "Bad password for "},
@@ -332,10 +364,21 @@ var index = []indexed{
 			{"crowdsec-events.INFO:"},
 			{"crowdsec-events.INFO:"},
 		}},
+	{file: "mailcow.yaml", name: "mailcow",
+		programs: []string{"php-fpm-mailcow"},
+		literals: [][]string{
+			{"NOTICE: PHP message: mailcow UI: Invalid password for ", "mailcow UI: Invalid password for "},
+			{"NOTICE: PHP message: Rspamd UI: Invalid password by ", "Rspamd UI: Invalid password by "},
+		}},
 	{file: "mailu.yaml", name: "mailu",
 		programs: []string{"mailu-admin"},
 		literals: [][]string{
 			{"WARNING in limiter: Authentication attempt from "},
+		}},
+	{file: "mattermost.yaml", name: "mattermost",
+		logs: []string{"/opt/mattermost/logs/mattermost.log", "/mattermost/logs/mattermost.log"},
+		literals: [][]string{
+			{"http_code"},
 		}},
 	{file: "mealie.yaml", name: "mealie",
 		literals: [][]string{
@@ -343,6 +386,7 @@ var index = []indexed{
 		}},
 	{file: "meshcentral.yaml", name: "meshcentral",
 		programs: []string{"https", "meshcentral"},
+		tagOnly:  true,
 		literals: [][]string{
 			{"Failed password for ", "Failed 2FA for ", "Failed login key for "},
 			{"Accepted password for "},
@@ -350,7 +394,7 @@ var index = []indexed{
 	{file: "mikrotik.yaml", name: "mikrotik",
 		programs: []string{"routeros", "system"},
 		literals: [][]string{
-			{"login failure for user ", " login failure for user ", ",login failure for user "},
+			{"login failure for user "},
 			{" logged in from "},
 			{" input: in:", " forward: in:", " output: in:"},
 			{"input: in:", "forward: in:", "output: in:"},
@@ -373,6 +417,10 @@ var index = []indexed{
 			{"- AUTHERR - [", "- NOTALLOWED - ["},
 			{"] Authentication error: ", "] Access not allowed: "},
 			{"NOTEXIST - ["},
+		}},
+	{file: "moodle.yaml", name: "moodle",
+		literals: [][]string{
+			{"  Failed Login:  ", "  Unknown Login:  ", "  Disabled Login:  ", "  Suspended Login:  "},
 		}},
 	{file: "mosquitto.yaml", name: "mosquitto",
 		logs: []string{"/var/log/mosquitto/mosquitto.log"},
@@ -426,6 +474,12 @@ var index = []indexed{
 		literals: [][]string{
 			{"[Warning] Failed login attempt by IP: "},
 		}},
+	{file: "opencanary.yaml", name: "opencanary",
+		programs: []string{"opencanaryd"},
+		logs:     []string{"/var/tmp/opencanary.log"},
+		literals: [][]string{
+			{"src_host"},
+		}},
 	{file: "opensearch-dashboards.yaml", name: "opensearch-dashboards",
 		programs: []string{"kibana", "wazuh-dashboard"},
 		literals: [][]string{
@@ -435,6 +489,12 @@ var index = []indexed{
 		logs: []string{"/var/log/openwebmail.log"},
 		literals: [][]string{
 			{" - login error - "},
+		}},
+	{file: "openwrt.yaml", name: "openwrt",
+		programs: []string{"uhttpd", "luci"},
+		literals: [][]string{
+			{"luci: failed login on /"},
+			{"luci: accepted login on /"},
 		}},
 	{file: "opnsense.yaml", name: "opnsense",
 		programs: []string{"audit", "lighttpd"},
@@ -474,6 +534,7 @@ var index = []indexed{
 		}},
 	{file: "phpmyadmin.yaml", name: "phpmyadmin",
 		programs: []string{"phpMyAdmin"},
+		tagOnly:  true,
 		literals: [][]string{
 			{"user denied: "},
 		}},
@@ -487,6 +548,12 @@ var index = []indexed{
 		literals: [][]string{
 			{" TCP Blocked", " UDP Blocked"},
 			{"attackalert: Connect from host: "},
+		}},
+	{file: "prosody.yaml", name: "prosody",
+		logs: []string{"/var/log/prosody/prosody.log"},
+		literals: [][]string{
+			{"Failed authentication attempt ("},
+			{"Successful authentication for user "},
 		}},
 	{file: "proxmox.yaml", name: "proxmox",
 		programs: []string{"pvedaemon", "pveproxy", "pmgdaemon", "pmgproxy", "proxmox-backup-api", "proxmox-backup-proxy", "proxmox-datacenter-api"},
@@ -541,6 +608,13 @@ var index = []indexed{
 			{"IMAP Error: Login failed for "},
 			{"Failed login for "},
 			{"Successful login for "},
+		}},
+	{file: "rsyncd.yaml", name: "rsyncd",
+		programs: []string{"rsync"},
+		logs:     []string{"/var/log/rsyncd.log", "/var/log/rsync.log"},
+		literals: [][]string{
+			{"auth failed on module "},
+			{"rsync denied on module "},
 		}},
 	{file: "sabnzbd.yaml", name: "sabnzbd",
 		programs: []string{"sabnzbdplus"},
@@ -600,8 +674,8 @@ var index = []indexed{
 	{file: "sonarqube.yaml", name: "sonarqube",
 		logs: []string{"/opt/sonarqube/logs/web.log"},
 		literals: [][]string{
-			{"login failure [cause|"},
-			{"login success [method|"},
+			{"[auth.event] login failure [cause|"},
+			{"[auth.event] login success [method|"},
 		}},
 	{file: "sonarr.yaml", name: "sonarr",
 		programs: []string{"radarr", "prowlarr", "lidarr", "readarr", "whisparr", "Sonarr", "Radarr", "Prowlarr", "Lidarr", "Readarr", "Whisparr"},
@@ -718,6 +792,7 @@ var index = []indexed{
 			{"Invalid handshake initiation", "Invalid handshake response", "Invalid MAC of handshake, dropping packet", "Rate limiting "},
 		}},
 	{file: "wordpress.yaml", name: "wordpress",
+		tagOnly: true,
 		literals: [][]string{
 			{"Authentication failure for "},
 			{"uthentication "},
@@ -726,6 +801,11 @@ var index = []indexed{
 			{"Blocked user enumeration attempt", "Attempted user enumeration", "Blocked username authentication attempt for ", "XML-RPC request blocked", "REST authentication failure"},
 			{"Pingback "},
 			{"Accepted password for "},
+		}},
+	{file: "x11vnc.yaml", name: "x11vnc",
+		logs: []string{"/var/log/x11vnc.log"},
+		literals: [][]string{
+			{"rfbAuthProcessClientMessage: authentication failed from "},
 		}},
 	{file: "xinetd.yaml", name: "xinetd",
 		literals: [][]string{

@@ -80,6 +80,7 @@ type Pack struct {
 	programs []string
 	logs     []string
 	anyTag   bool
+	tagOnly  bool // never sniffed in a line without a tag
 	patterns []*pattern
 	samples  []sample
 	ignores  []string

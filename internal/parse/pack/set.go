@@ -102,14 +102,15 @@ var runtimes = map[string]bool{
 	"sh": true, "bash": true, "run.sh": true, "start.sh": true,
 }
 
-// wanted picks the packs that may read a line. all is every pack.
+// wanted picks the packs that may read a line. all is every pack, bare every
+// one that is not for syslog alone.
 type wanted struct {
-	all  bool
-	a, b []int16
+	all, bare bool
+	a, b      []int16
 }
 
-func (w *wanted) has(i int16) bool {
-	return w.all || slices.Contains(w.a, i) || slices.Contains(w.b, i)
+func (s *Set) wants(w *wanted, i int16) bool {
+	return w.all || w.bare && !s.packs[i].tagOnly || slices.Contains(w.a, i) || slices.Contains(w.b, i)
 }
 
 // MatchTagged reads a message that a program sent to syslog or the journal
@@ -147,13 +148,13 @@ func (s *Set) forTag(tag []byte) []int16 {
 
 // MatchBare reads a line of a service's own log file.
 func (s *Set) MatchBare(line []byte, m *Match) bool {
-	return s.match(line, m, &wanted{all: true})
+	return s.match(line, m, &wanted{bare: true})
 }
 
 // MatchService reads a line, tagged or bare, of a service that the user named;
-// false when no pack has that name or program.
+// false when no pack knows that name, or a word of it, as it would a tag.
 func (s *Set) MatchService(service string, msg []byte, m *Match) bool {
-	is := s.byProgram[service]
+	is := s.forTag([]byte(service))
 	return is != nil && s.match(msg, m, &wanted{a: is})
 }
 
@@ -186,7 +187,7 @@ func (b *bitmap) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 // candidates are the patterns of the wanted packs whose fixed text occurs.
 func (s *Set) candidates(line []byte, w *wanted) (c bitmap) {
 	for _, r := range s.always {
-		if w.has(s.refs[r].pack) {
+		if s.wants(w, s.refs[r].pack) {
 			c.set(int(r))
 		}
 	}
@@ -195,7 +196,7 @@ func (s *Set) candidates(line []byte, w *wanted) (c bitmap) {
 	}
 	it := s.find.search(line)
 	for lit := it.next(); lit >= 0; lit = it.next() {
-		if r := s.owner[lit]; w.has(s.refs[r].pack) {
+		if r := s.owner[lit]; s.wants(w, s.refs[r].pack) {
 			c.set(int(r))
 		}
 	}

@@ -1,6 +1,8 @@
 package parse
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +59,34 @@ func BenchmarkMixed(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		p.Parse(&lines[i%5], now, &ev)
+	}
+}
+
+// BenchmarkLong reads lines stuffed with what scanners look for; the MB/s must
+// not fall with the length.
+func BenchmarkLong(b *testing.B) {
+	heads := []string{
+		"Failed password for invalid user @ from 192.0.2.7 port 1 ssh2", "Invalid user @ from 192.0.2.7",
+		"Disconnecting invalid user @ 192.0.2.7 port 1: x", "error: PAM: @ for x from 192.0.2.7",
+		"pam_unix(sshd:auth): authentication failure; tty=ssh ruser=@ rhost=192.0.2.7 ",
+		"reverse mapping checking getaddrinfo for @ [192.0.2.7] failed.",
+	}
+	for _, n := range []int{4 << 10, 64 << 10} {
+		b.Run(strconv.Itoa(n>>10)+"K", func(b *testing.B) {
+			stuff := strings.Repeat(" from 1.2.3.4 port 5 port 6: rhost=1 user=a [1] failed for ", n/60)
+			p, err := New(Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var lines []source.Line
+			for _, h := range heads {
+				lines = append(lines, source.Line{Text: []byte(sshdHead + strings.ReplaceAll(h, "@", stuff))})
+			}
+			var ev Event
+			b.SetBytes(int64(n))
+			for i := 0; b.Loop(); i++ {
+				p.Parse(&lines[i%len(lines)], testNow, &ev)
+			}
+		})
 	}
 }

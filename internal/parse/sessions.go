@@ -36,6 +36,7 @@ type conn struct {
 	user       []byte // never written to
 	counted    uint32 // attempts that were counted
 	probed     bool   // a probe was counted
+	nameless   bool   // a line without an address told of a probe
 	classes    [8]tally
 	prev, next int32
 }
@@ -74,7 +75,8 @@ func (s *Sessions) Len() int { return len(s.index) }
 //     class of lines told of: 0 when the attempt was counted already;
 //   - what PAM says of an address and what the service says of it are two
 //     tellings of the same attempts, also when other processes tell them;
-//   - a probe counts once a connection, and not after a failure.
+//   - a probe counts once a connection, and not after a failure; one that was
+//     told without the address is counted by the next line that has it.
 //
 // Other events without Conn stay as they are. An event of a connection that
 // has no address in the end counts 0: the line that brings it counts it.
@@ -229,12 +231,20 @@ func (c *conn) count(ev *Event) {
 			ev.Count = int(most - c.counted)
 			c.counted = most
 		}
-	case ev.Outcome == Other && ev.Kind == Probe:
-		if c.probed || c.counted > 0 || !ev.Addr.IsValid() {
-			ev.Count = 0
-			return
-		}
-		c.probed, ev.Count = true, 1
+	case ev.Outcome == Other && (ev.Kind == Probe || ev.Kind == Plain && c.nameless && ev.Class == 0):
+		ev.Kind = Probe
+		c.countProbe(ev)
+	}
+}
+
+func (c *conn) countProbe(ev *Event) {
+	switch {
+	case !ev.Addr.IsValid():
+		ev.Count, c.nameless = 0, true
+	case c.probed || c.counted > 0:
+		ev.Count = 0
+	default:
+		ev.Count, c.probed, c.nameless = 1, true, false
 	}
 }
 

@@ -28,11 +28,14 @@ func (c *conn) appendTo(b []byte) []byte {
 	b = appendBytes(b, c.addr.AsSlice())
 	b = appendBytes(b, c.user)
 	b = binary.AppendUvarint(b, uint64(c.counted))
-	probed := byte(0)
+	flags := byte(0)
 	if c.probed {
-		probed = 1
+		flags |= 1
 	}
-	b = append(b, probed)
+	if c.nameless {
+		flags |= 2
+	}
+	b = append(b, flags)
 	n := 0
 	for n < len(c.classes) && c.classes[n].n > 0 {
 		n++
@@ -140,7 +143,8 @@ func (r *reader) conn() (c conn) {
 		r.bad = r.bad || len(u) > maxTaught
 	}
 	c.counted = uint32(min(r.uvarint(), 1<<30))
-	c.probed = r.byte() != 0
+	flags := r.byte()
+	c.probed, c.nameless = flags&1 != 0, flags&2 != 0
 	n := int(r.byte())
 	if n > len(c.classes) {
 		r.bad = true

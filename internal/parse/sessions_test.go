@@ -88,7 +88,11 @@ func TestOneAttemptCountsOnce(t *testing.T) {
 			"Connection closed by " + from,
 			"banner exchange: Connection from " + from + ": invalid format",
 			"Connection reset by " + from + " [preauth]",
-		}, "0110"},
+		}, "0100"},
+		{"a login's end is no probe", []string{
+			"Accepted password for ann from " + from + " ssh2",
+			"Connection closed by " + from,
+		}, "11"},
 		{"no address at the end", []string{
 			"Connection from " + from + " on 192.0.2.1 port 22",
 			"Disconnecting: Too many authentication failures for root [preauth]",

@@ -101,9 +101,28 @@ func (w *HostsDeny) List(context.Context) ([]Entry, error) {
 	return es, nil
 }
 
-// Expire takes out the lines whose end has come.
+// Expire takes out the lines whose end has come and leaves the others as they
+// are: it needs no Setup, which alone knows the exceptions.
 func (w *HostsDeny) Expire(ctx context.Context) error {
-	return w.change(ctx, func(map[netip.Prefix]Entry) error { return nil })
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now := time.Now()
+	return w.file.update(func(t denyText) []string {
+		keep := []string{}
+		ended := false
+		for _, l := range t.ours {
+			if s, ok := strings.CutPrefix(l, "# "); ok {
+				if e, ok := parseNote(s); ok {
+					ended = !e.Until.After(now)
+				}
+			}
+			if !ended {
+				keep = append(keep, l)
+			}
+		}
+		return keep
+	})
 }
 
 // Teardown takes our lines and markers out; the rest is as it was found.

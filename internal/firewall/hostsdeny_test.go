@@ -254,6 +254,30 @@ func TestHostsDenyExpire(t *testing.T) {
 	}
 }
 
+// TestHostsDenyExpireKeepsExceptions: at the service's end nobody knows the
+// allowlist any more.
+func TestHostsDenyExpireKeepsExceptions(t *testing.T) {
+	w, path := newDeny(t, "")
+	if err := w.Setup(t.Context(), Policy{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.5/32")}}); err != nil {
+		t.Fatal(err)
+	}
+	block(t, w, "192.0.2.0/28", time.Hour)
+	before := readFile(t, path)
+	if !strings.Contains(before, "EXCEPT 192.0.2.5\n") {
+		t.Fatalf("got %q", before)
+	}
+	fresh, err := NewHostsDeny(Options{HostsDeny: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fresh.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := readFile(t, path); got != before {
+		t.Errorf("got %q, want %q", got, before)
+	}
+}
+
 // TestHostsDenyLongLines: libwrap cuts long lines, so that many exceptions
 // become pieces instead, which cover the same.
 func TestHostsDenyLongLines(t *testing.T) {

@@ -6,11 +6,13 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Multi is several walls used as one: every order goes to each, and each is
-// tried even when another fails. List tells what the first one holds, and what
-// only others hold, so that nothing stays in any that should not.
+// tried even when another fails. The first one's word counts: a block that is
+// deleted by hand there was unblocked. What others lack or have too much is put
+// right with the next Reconcile.
 type Multi []Backend
 
 // Name joins the names.
@@ -45,25 +47,48 @@ func (m Multi) Unblock(ctx context.Context, ps []netip.Prefix) error {
 	return m.each(func(b Backend) error { return b.Unblock(ctx, ps) })
 }
 
-// List tells what any wall holds; where several do, what the first says.
+// Marks that Multi's List puts into Until, where the walls disagree.
+var (
+	onlyElsewhere  = time.Time{}           // the first wall does not hold it, another does
+	lackedByOthers = time.Unix(1, 0).UTC() // the first wall holds it, another does not: never the wanted end
+)
+
+// List tells what the first wall holds, and what only others do. Where they
+// disagree Until is a mark for Reconcile, long past.
 func (m Multi) List(ctx context.Context) ([]Entry, error) {
-	if len(m) == 1 {
-		return m[0].List(ctx)
+	if len(m) == 0 {
+		return nil, nil
 	}
-	var all []Entry
-	var errs []error
-	seen := map[netip.Prefix]bool{}
-	for _, b := range m {
+	first, err := m[0].List(ctx)
+	if err != nil || len(m) == 1 {
+		return first, err
+	}
+	at := make(map[netip.Prefix]int, len(first))
+	for i, e := range first {
+		at[e.Prefix] = i
+	}
+	all, n := first, len(first)
+	for _, b := range m[1:] {
 		es, err := b.List(ctx)
-		errs = append(errs, err)
+		if err != nil {
+			return nil, err
+		}
+		has := make(map[netip.Prefix]bool, len(es))
 		for _, e := range es {
-			if !seen[e.Prefix] {
-				seen[e.Prefix] = true
+			has[e.Prefix] = true
+			if _, known := at[e.Prefix]; !known {
+				at[e.Prefix] = len(all)
+				e.Until = onlyElsewhere
 				all = append(all, e)
 			}
 		}
+		for i := range all[:n] {
+			if !has[all[i].Prefix] {
+				all[i].Until = lackedByOthers
+			}
+		}
 	}
-	return all, errors.Join(errs...)
+	return all, nil
 }
 
 // Teardown tears each down.

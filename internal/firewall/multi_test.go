@@ -9,19 +9,50 @@ import (
 	"time"
 )
 
-func TestMultiListsStrays(t *testing.T) {
-	a, b := NewDryRun(), NewDryRun()
-	m := Multi{a, b}
-	block(t, m, "192.0.2.0/28", time.Hour)
-	block(t, b, "198.51.100.0/28", time.Hour)
-	block(t, b, "192.0.2.0/28", 2*time.Hour)
-	es, err := m.List(t.Context())
-	if err != nil || len(es) != 2 {
-		t.Fatalf("got %v, %v, want two", es, err)
+// TestMultiDisagree: what the walls do not agree on is put right.
+func TestMultiDisagree(t *testing.T) {
+	prefix := netip.MustParsePrefix
+	same, lacked, byHand, stray := prefix("192.0.2.0/28"), prefix("192.0.2.16/28"), prefix("192.0.2.32/28"), prefix("198.51.100.0/28")
+	var want []Entry
+	for _, p := range []netip.Prefix{same, lacked, byHand} {
+		want = append(want, Entry{Prefix: p, Until: time.Now().Add(time.Hour)})
 	}
-	for _, e := range es {
-		if e.Prefix.String() == "192.0.2.0/28" && time.Until(e.Until) > 90*time.Minute {
-			t.Errorf("got the second wall's end of %s", e.Prefix)
+	made := func() (a, b *DryRun, m Multi) {
+		a, b = NewDryRun(), NewDryRun()
+		m = Multi{a, b}
+		if err := m.Block(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		delete(b.held, lacked)
+		delete(a.held, byHand)
+		block(t, b, stray.String(), time.Hour)
+		return a, b, m
+	}
+	for _, intact := range []bool{true, false} {
+		a, b, m := made()
+		have, err := m.List(t.Context())
+		if err != nil || len(have) != 4 {
+			t.Fatalf("List: got %v, %v, want 4", have, err)
+		}
+		d := Reconcile(want, have, intact, time.Now())
+		if err := m.Block(t.Context(), append(d.Add, d.Refresh...)); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Unblock(t.Context(), append(d.Remove, d.ByHand...)); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range []*DryRun{a, b} {
+			_, back := w.held[byHand]
+			if len(w.held) != 2+famIndex(!intact) || w.held[same].Prefix != same || w.held[lacked].Prefix != lacked || back == intact {
+				t.Errorf("intact %v: got %v", intact, w.held)
+			}
+		}
+		have, _ = m.List(t.Context())
+		if intact {
+			want := want[:2]
+			if d := Reconcile(want, have, true, time.Now()); !d.None() {
+				t.Errorf("afterwards: got %+v, want nothing", d)
+			}
 		}
 	}
 }

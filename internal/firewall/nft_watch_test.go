@@ -180,3 +180,26 @@ func BenchmarkNFTables5000Breaches(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkNFTablesRefresh100000: what stands already gets its end anew.
+func BenchmarkNFTablesRefresh100000(b *testing.B) {
+	firewalltest.Namespace(b)
+	w, err := firewall.NewNFTables(firewall.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Setup(b.Context(), firewall.Policy{}); err != nil {
+		b.Fatal(err)
+	}
+	es := benchmarkEntries(100_000, 20)
+	if err := w.Block(b.Context(), es); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for range b.N {
+		if err := w.Block(b.Context(), es); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -8,7 +8,7 @@ import (
 
 // Diff is what to do so that a wall holds what it should.
 type Diff struct {
-	Add     []Entry        // to be put back, because the wall was flushed or remade
+	Add     []Entry        // missing, because the wall was flushed or remade
 	Refresh []Entry        // held otherwise than wanted (end, action, ports)
 	Remove  []netip.Prefix // held, but not wanted
 	ByHand  []netip.Prefix // deleted by the administrator: to be taken as unblocked
@@ -30,26 +30,26 @@ const massLoss = 16
 
 // Reconcile compares what a wall was given and acknowledged with what it says
 // it holds. intact is what its Check and its changes said before: when chain,
-// table or sets were gone, everything is added again, as one of several walls
-// may have lost what another still lists. Otherwise a missing block was deleted
-// by hand, unless all of several are missing, or many and more than half.
-// Blocks about to end are left alone.
+// table or sets were gone, all that is missing was lost with them. Otherwise a
+// missing block was deleted by hand, unless all of several are missing, or
+// many and more than half. Blocks about to end are left alone.
 func Reconcile(want, have []Entry, intact bool, now time.Time) Diff {
 	var d Diff
 	held := make(map[netip.Prefix]Entry, len(have))
 	for _, e := range have {
 		held[e.Prefix] = e
 	}
-	var missing, live []Entry
+	var missing []Entry
+	live := 0
 	for _, e := range want {
 		h, there := held[e.Prefix]
 		delete(held, e.Prefix)
 		if e.Until.Before(now.Add(endSlack)) {
 			continue
 		}
-		live = append(live, e)
+		live++
 		switch {
-		case !there:
+		case !there, h.Until.Equal(onlyElsewhere):
 			missing = append(missing, e)
 		case !sameBlock(e, h):
 			d.Refresh = append(d.Refresh, e)
@@ -59,15 +59,13 @@ func Reconcile(want, have []Entry, intact bool, now time.Time) Diff {
 		d.Remove = append(d.Remove, p)
 	}
 	slices.SortFunc(d.Remove, netip.Prefix.Compare)
-	switch {
-	case !intact:
-		d.Add, d.Refresh, d.Flushed = live, nil, len(live) > 0
-	case wholesale(len(missing), len(live)):
-		d.Add, d.Flushed = missing, true
-	default:
-		for _, e := range missing {
-			d.ByHand = append(d.ByHand, e.Prefix)
-		}
+	d.Flushed = len(missing) > 0 && (!intact || wholesale(len(missing), live))
+	if d.Flushed {
+		d.Add = missing
+		return d
+	}
+	for _, e := range missing {
+		d.ByHand = append(d.ByHand, e.Prefix)
 	}
 	return d
 }

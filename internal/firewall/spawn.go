@@ -102,11 +102,18 @@ func socketpair(name string) (net.Conn, *os.File, error) {
 // startConfined starts cmd from a thread that gave up everything but
 // keptCaps. Rights belong to threads and a child has those of the thread that
 // made it, so that no moment exists in which it has more. The thread is not
-// given back: its goroutine ends while locked to it.
+// given back: its goroutine ends while locked to it. The main thread is left
+// alone, as it cannot end, and its rights are shown as the whole process's.
 func startConfined(cmd *exec.Cmd) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			err := startConfined(cmd) // on another thread, as this one is taken
+			runtime.UnlockOSThread()
+			done <- err
+			return
+		}
 		if err := confineThread(); err != nil {
 			done <- err
 			return

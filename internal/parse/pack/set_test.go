@@ -136,3 +136,33 @@ func TestConcurrentUse(t *testing.T) {
 		}
 	}
 }
+
+func TestSyslogOnly(t *testing.T) {
+	s := loadAll(t, "name: a\nsyslog_only: true\npatterns: [{pattern: '^refused <ip>$'}]\n")
+	var m Match
+	line := []byte("refused 192.0.2.7")
+	if s.MatchBare(line, &m) {
+		t.Error("a line without a tag was read")
+	}
+	if !s.MatchTagged([]byte("a"), line, &m) || !s.MatchService("a", line, &m) || !s.MatchService("a-auth", line, &m) {
+		t.Error("a line of the service was not read")
+	}
+}
+
+func TestBuiltinIsLazy(t *testing.T) {
+	s, err := Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.Pack("gitea")
+	if p == nil || len(p.Logs()) == 0 || len(p.Programs()) == 0 || len(s.Services()) < 100 {
+		t.Fatalf("got %v of %d packs", p, len(s.Services()))
+	}
+	if p.patterns != nil {
+		t.Error("a file was read before a line needed it")
+	}
+	var m Match
+	if !s.MatchService("forgejo", []byte("Failed authentication attempt for x from 192.0.2.7:1: user does not exist [uid: 0, name: x]"), &m) || p.patterns == nil {
+		t.Errorf("got %+v", m)
+	}
+}

@@ -99,11 +99,14 @@ var bareStarts = []struct {
 	{"[initandlisten]", mongodb},
 }
 
-// bareHeads are what the first bytes of lines hold.
+// bareHeads are what the first bytes of lines hold; the busiest come first.
 var bareHeads = []struct {
 	text string
 	scan scanner
 }{
+	{"authenticator failed for ", exim},
+	{"H=", exim},
+	{"SMTP ", exim},
 	{" proftpd[", proftpd},
 	{"Access denied for user '", mysql},
 	{"Aborted connection ", mysql},
@@ -116,9 +119,6 @@ var bareHeads = []struct {
 	{" NETWORK  [", mongodb},
 	{"[SSL-", assp},
 	{"[TLS-", assp},
-	{"authenticator failed for ", exim},
-	{"H=", exim},
-	{"SMTP ", exim},
 	{"SA: Action: ", exim},
 	{"TLS error on ", exim},
 	{"no MAIL in ", exim},

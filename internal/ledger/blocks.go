@@ -267,14 +267,19 @@ func (l *Ledger) expireBlocks(now int64) {
 func (l *Ledger) expireRecord(k pkey, r *record, now int64) {
 	switch {
 	case r == nil:
+		return
 	case r.Forever: // its lease ran out while nobody was there to renew it
 		l.renew(k, r, now)
+		return
 	case !r.ended:
 		r.ended = true
 		l.stats.Expired++
 		l.out = append(l.out, Change{Op: Lift, Block: r.Block})
+	}
+	switch {
+	case r.until+remember > now:
 		heap.Push(&l.ends, end{r.until + remember, k})
-	case !l.recovering && r.until+remember <= now:
+	case !l.recovering: // else RecoveryDone does it
 		l.forget(k)
 	}
 }

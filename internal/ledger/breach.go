@@ -41,7 +41,7 @@ func (l *Ledger) Breach(b *detect.Breach, now time.Time) Outcome {
 	}
 	id := idOf(b)
 	if e := l.found(id); e != nil {
-		l.enter(e)
+		l.enter(e, now.UnixNano())
 		return Outcome{}
 	}
 	d := decision{l: l, b: b, now: now.UnixNano(), e: &entry{Op: opBreach, Time: now.UTC(), ID: &id, Count: b.Count}}
@@ -119,7 +119,7 @@ func (d *decision) block(p netip.Prefix, a detect.Answer) {
 func (d *decision) set(k pkey, blk Block) {
 	before, stood := d.l.standing(k, d.now)
 	d.e.Blocks = append(d.e.Blocks, &blk)
-	d.l.enterBlock(blk)
+	d.l.enterBlock(blk, d.now)
 	d.l.change(k, before, stood, d.now)
 }
 
@@ -240,9 +240,15 @@ func (l *Ledger) refuse(p netip.Prefix, now int64) string {
 	return ""
 }
 
-// enterBlock adopts a rule's block and its strike.
-func (l *Ledger) enterBlock(b Block) {
+// enterBlock adopts a rule's block and its strike. Of one that is over already
+// the walls never hear.
+func (l *Ledger) enterBlock(b Block, now int64) {
+	old := l.blocks[keyOf(b.Prefix)]
+	lifted := old == nil || old.ended
 	l.adopt(b)
+	if r := l.blocks[keyOf(b.Prefix)]; lifted && r.until <= now {
+		r.ended = true
+	}
 	if b.Strikes > 0 {
 		l.strikes.set(keyOf(b.Prefix), b.Strikes, b.Until.UnixNano())
 	}
@@ -250,9 +256,9 @@ func (l *Ledger) enterBlock(b Block) {
 
 // enter carries out what a breach came to before the restart, silently: the
 // walls, the trail and people know.
-func (l *Ledger) enter(e *entry) {
+func (l *Ledger) enter(e *entry, now int64) {
 	for _, b := range e.Blocks {
-		l.enterBlock(*b)
+		l.enterBlock(*b, now)
 	}
 	for _, s := range e.Flags {
 		l.flags.raise(s)

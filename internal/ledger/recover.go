@@ -20,17 +20,17 @@ func (l *Ledger) redo(e *entry, rec *Recovered, now int64) {
 	}
 	l.carryOut(e, now)
 	for _, p := range e.Pardons {
-		l.settle(p)
+		l.settle(p, now)
 	}
 	rec.Forget = append(rec.Forget, e.forget()...)
 }
 
 // settle puts the breaches in place that cannot come again, because the lines
 // that led to them are forgiven.
-func (l *Ledger) settle(p pardon) {
+func (l *Ledger) settle(p pardon, now int64) {
 	l.eachPending(func(e *entry) {
 		if e.ID.At <= p.Until && e.ID.Addr.IsValid() && p.Prefix.Contains(e.ID.Addr) {
-			l.enter(l.found(*e.ID))
+			l.enter(l.found(*e.ID), now)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func (l *Ledger) RecoveryDone(now time.Time) []Change {
 			before[k] = b
 		}
 	}
-	l.eachPending(l.enter)
+	l.eachPending(func(e *entry) { l.enter(e, n) })
 	clear(l.pending)
 	clear(l.pendingOf)
 	clear(l.waiting)

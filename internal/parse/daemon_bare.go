@@ -99,14 +99,12 @@ var bareStarts = []struct {
 	{"[initandlisten]", mongodb},
 }
 
-// bareHeads are what the first bytes of lines hold; the busiest come first.
+// bareHeads are what the first bytes of lines hold. Texts that a client could
+// put into another's line come last.
 var bareHeads = []struct {
 	text string
 	scan scanner
 }{
-	{"authenticator failed for ", exim},
-	{"H=", exim},
-	{"SMTP ", exim},
 	{" proftpd[", proftpd},
 	{"Access denied for user '", mysql},
 	{"Aborted connection ", mysql},
@@ -119,6 +117,9 @@ var bareHeads = []struct {
 	{" NETWORK  [", mongodb},
 	{"[SSL-", assp},
 	{"[TLS-", assp},
+	{"authenticator failed for ", exim},
+	{"H=", exim},
+	{"SMTP ", exim},
 	{"SA: Action: ", exim},
 	{"TLS error on ", exim},
 	{"no MAIL in ", exim},

@@ -6,6 +6,12 @@ import "time"
 // fills ev and reports whether it understood the message. It sets Service,
 // Outcome, Kind, User, Addr (only from a position that the logging program
 // controls), and Conn, Class and Count where the family has them.
+//
+// A line of a connection sets Conn by connID. Each of a service's ways to tell
+// of one attempt has a Class of its own: the attempts of a connection are the
+// most that one class tells of (see Sessions.Join). A line that begins a
+// connection is a plain Other with a Class and the address, and lends both
+// address and user to lines that lack them.
 type scanner func(p *Parser, msg []byte, ev *Event) bool
 
 // ref is the time (Unix ns) that stamps without a year are read near.

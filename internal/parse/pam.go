@@ -138,22 +138,23 @@ func pamHost(b []byte, i int) (a netip.Addr, user []byte, ok bool) {
 	return a, user, true
 }
 
-// pamOther reads the other ways to fail: pam_sss and pam_winbind's
-// "received for user USER: …", pam_faillock's and pam_tally2's counts, and
-// pam_unix's "check pass; user unknown". None has an address; with a process
-// id they belong to their connection.
+// pamOther reads pam_access's "access denied for user `USER' from `ADDR'". The
+// modules' other lines name no address, and the service tells the same.
 func pamOther(b []byte, ev *Event) bool {
-	if hasPrefix(b, "check pass; user unknown") {
-		// "authentication failure" follows and counts.
-		ev.Kind, ev.Class = UnknownUser, 0
-		return ev.Conn != 0
+	rest, ok := scan.After(b, "access denied for user `")
+	if !ok {
+		return false
 	}
-	if rest, ok := scan.After(b, "session opened for user "); ok {
-		ev.User, _ = scan.Word(rest)
-		ev.Class = 0
-		return true
+	if rest, ok = scan.Before(rest, "'"); !ok {
+		return false
 	}
-	return false
+	user, tok, ok := scan.Last(rest, "' from `")
+	if !ok {
+		return false
+	}
+	ev.Outcome, ev.Kind, ev.Class, ev.User = Failure, Forbidden, classOtherPAM, user
+	ev.Addr, ok = scan.Addr(tok)
+	return ok
 }
 
 // pamService interns the names that services give themselves to PAM.

@@ -23,8 +23,10 @@ func TestPAM(t *testing.T) {
 		{"h sudo: pam_unix(sudo:auth): authentication failure; logname=ann uid=1000 euid=0 tty=/dev/pts/1 ruser=ann rhost=  user=ann", "sudo", "failure user=ann"},
 		{"h newd[5]: pam_unix(newd:auth): authentication failure; logname= uid=0 euid=0 tty= ruser= rhost=192.0.2.7  user=x", "pam", "failure 192.0.2.7 user=x"},
 		{"pam_unix(cockpit:auth): authentication failure; logname= uid=0 euid=0 tty= ruser= rhost=192.0.2.7 user=root", "cockpit", "failure 192.0.2.7 user=root"},
-		{"h sshd[1]: pam_unix(sshd:auth): check pass; user unknown", "sshd", "other unknown_user"},
-		{"h sshd[1]: pam_unix(sshd:session): session opened for user ann by (uid=0)", "sshd", "other user=ann"},
+		{"h sshd[1]: pam_unix(sshd:auth): check pass; user unknown", "sshd", "-"},
+		{"h sshd[1]: pam_unix(sshd:session): session opened for user ann by (uid=0)", "sshd", "-"},
+		{"h sshd[1]: pam_access(sshd:account): access denied for user `ann' from `192.0.2.7'", "sshd", "failure forbidden 192.0.2.7 user=ann"},
+		{"h sshd[1]: pam_access(sshd:account): access denied for user `ann' from `h.example'", "sshd", "-"},
 		{"h sshd[1]: pam_unix(sshd:session): session closed for user ann", "sshd", "-"},
 		{"h sshd[1]: pam_env(sshd:session): deprecated reading of user environment enabled", "sshd", "-"},
 	} {
@@ -47,6 +49,7 @@ func TestPAMCounts(t *testing.T) {
 }
 
 var pamHostile = []string{
+	"pam_access(sshd:account): access denied for user `@' from `192.0.2.7'",
 	"pam_unix(sshd:auth): authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=192.0.2.7  user=@",
 	"pam_unix(vsftpd:auth): authentication failure; logname= uid=0 euid=0 tty=ftp ruser=@ rhost=192.0.2.7  user=@",
 	"pam_unix(vsftpd:auth): authentication failure; logname= uid=0 euid=0 tty=ftp ruser=@ rhost=192.0.2.7 ",

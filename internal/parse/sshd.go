@@ -38,6 +38,11 @@ func sshd(p *Parser, msg []byte, ev *Event) bool {
 	if len(p.pid) > 0 {
 		ev.Conn = connID("sshd", p.pid)
 	}
+	if rest, ok := scan.After(msg, "PID "); ok { // Cygwin's
+		if _, rest, ok = scan.Uint(rest); ok {
+			msg, _ = scan.After(rest, ": ")
+		}
+	}
 	msg, pre := scan.Before(msg, " [preauth]")
 	if len(msg) < 10 {
 		return false

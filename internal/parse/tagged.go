@@ -33,6 +33,7 @@ func (p *Parser) scanMessage(msg []byte, ev *Event) bool {
 		if pam(p, msg, ev) {
 			return true
 		}
+		*ev = Event{Fields: ev.Fields[:0]}
 	}
 	s := tagScanner(p.tag)
 	if s != nil && s(p, msg, ev) {

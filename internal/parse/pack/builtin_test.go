@@ -69,9 +69,18 @@ type filePack struct {
 	*Pack
 }
 
-// everyPack loads the packs from the folder.
+var loaded []filePack
+
+// everyPack loads the packs from the folder, once.
 func everyPack(t testing.TB) []filePack {
 	t.Helper()
+	if loaded == nil {
+		loaded = loadFolder(t)
+	}
+	return loaded
+}
+
+func loadFolder(t testing.TB) []filePack {
 	names, err := filepath.Glob("packs/*.yaml")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no packs: %v", err)

@@ -168,7 +168,8 @@ var index = []indexed{
 			{": Connection from ", " Connection from "},
 		}},
 	{file: "drupal.yaml", name: "drupal",
-		tagOnly: true,
+		programs: []string{"*"},
+		tagOnly:  true,
 		literals: [][]string{
 			{"|Login attempt failed f"},
 			{"|Session opened for "},
@@ -232,7 +233,7 @@ var index = []indexed{
 			{"froxlor.WARNING: User tried to login with wrong password. {\"source\":\"login\",\"action\":\""},
 		}},
 	{file: "ftpd.yaml", name: "ftpd",
-		programs: []string{"in.ftpd", "wu-ftpd", "gssftpd"},
+		programs: []string{"in.ftpd", "wu-ftpd", "wuftpd", "gssftpd"},
 		literals: [][]string{
 			{"repeated login failures from "},
 			{"repeated login failures from "},
@@ -276,6 +277,7 @@ var index = []indexed{
 		logs:     []string{"/var/log/tomcat9/catalina.out", "/var/log/tomcat10/catalina.out", "/var/log/tomcat/catalina.out"},
 		literals: [][]string{
 			{"AuthenticationService - Authentication attempt from "},
+			{"WARNING: Authentication attempt from "},
 		}},
 	{file: "hestia.yaml", name: "hestia",
 		programs: []string{"hestiacp", "vesta"},
@@ -446,7 +448,7 @@ var index = []indexed{
 			{"Trusted domain error. "},
 		}},
 	{file: "nrpe.yaml", name: "nrpe",
-		programs: []string{"nagios-nrpe-server"},
+		programs: []string{"nagios-nrpe-server", "nagios"},
 		literals: [][]string{
 			{" is not allowed to talk to us!"},
 		}},
@@ -454,7 +456,7 @@ var index = []indexed{
 		logs: []string{"/var/log/nsd.log"},
 		literals: [][]string{
 			{"info: ratelimit block", "warning: ratelimit block", "notice: ratelimit block"},
-			{"info: axfr for ", "info: ixfr for ", "warning: axfr for ", "warning: ixfr for ", "notice: axfr for ", "notice: ixfr for "},
+			{"info: axfr ", "info: ixfr ", "info: notify ", "info: query ", "info: update ", "warning: axfr ", "warning: ixfr ", "warning: notify ", "warning: query ", "warning: update ", "notice: axfr ", "notice: ixfr ", "notice: notify ", "notice: query ", "notice: update "},
 		}},
 	{file: "ntfy.yaml", name: "ntfy",
 		logs: []string{"/var/log/ntfy.log"},
@@ -669,7 +671,7 @@ var index = []indexed{
 		programs: []string{"spop3d", "solid-pop3d"},
 		literals: [][]string{
 			{"authentication failed: "},
-			{"APOP authentication failed for user ", "authentication failed for user "},
+			{"APOP authentication failed for ", "authentication failed for "},
 		}},
 	{file: "sonarqube.yaml", name: "sonarqube",
 		logs: []string{"/opt/sonarqube/logs/web.log"},
@@ -782,6 +784,7 @@ var index = []indexed{
 			{" global miniserv.pl \"failed\" "},
 		}},
 	{file: "windows.yaml", name: "windows",
+		programs: []string{"wineventlog"},
 		literals: [][]string{
 			{"<EventID>4625</EventID>"},
 		}},

@@ -80,6 +80,7 @@ type Pack struct {
 	programs []string
 	logs     []string
 	anyTag   bool
+	nameless bool // its name is no tag
 	tagOnly  bool // never sniffed in a line without a tag
 	patterns []*pattern
 	samples  []sample

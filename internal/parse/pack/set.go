@@ -1,6 +1,9 @@
 package pack
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Set is packs that are looked at together. It is immutable and safe for
 // concurrent use.
@@ -62,11 +65,16 @@ func newSet(es []entry) *Set {
 func (s *Set) addTags(i int16, p *Pack) {
 	if p.anyTag {
 		s.anyTag = append(s.anyTag, i)
-		return
 	}
-	for _, t := range append([]string{p.name}, p.programs...) {
-		if !slices.Contains(s.byProgram[t], i) {
-			s.byProgram[t] = append(s.byProgram[t], i)
+	tags := p.programs
+	if !p.nameless {
+		tags = append([]string{p.name}, tags...)
+	}
+	for _, t := range tags {
+		for _, key := range [...]string{t, strings.ToLower(t)} {
+			if t != "*" && !slices.Contains(s.byProgram[key], i) {
+				s.byProgram[key] = append(s.byProgram[key], i)
+			}
 		}
 	}
 }
@@ -152,9 +160,12 @@ func (s *Set) MatchBare(line []byte, m *Match) bool {
 }
 
 // MatchService reads a line, tagged or bare, of a service that the user named;
-// false when no pack knows that name, or a word of it, as it would a tag.
+// false when no pack knows that name, in any case of letters, or a word of it.
 func (s *Set) MatchService(service string, msg []byte, m *Match) bool {
 	is := s.forTag([]byte(service))
+	if is == nil {
+		is = s.forTag([]byte(strings.ToLower(service)))
+	}
 	return is != nil && s.match(msg, m, &wanted{a: is})
 }
 

@@ -95,7 +95,7 @@ func TestAs(t *testing.T) {
 	}
 	s := NewSet(p.As([]string{"appd"}, Other, Probe))
 	var m Match
-	if s.MatchTagged([]byte("x"), []byte("refused 192.0.2.7"), &m) {
+	if s.MatchTagged([]byte("x"), []byte("refused 192.0.2.7"), &m) || s.MatchTagged([]byte("app"), []byte("refused 192.0.2.7"), &m) {
 		t.Error("another program's line was read")
 	}
 	if !s.MatchTagged([]byte("appd"), []byte("refused 192.0.2.7"), &m) || m.Outcome != Other || m.Kind != Probe {
@@ -144,7 +144,7 @@ func TestSyslogOnly(t *testing.T) {
 	if s.MatchBare(line, &m) {
 		t.Error("a line without a tag was read")
 	}
-	if !s.MatchTagged([]byte("a"), line, &m) || !s.MatchService("a", line, &m) || !s.MatchService("a-auth", line, &m) {
+	if !s.MatchTagged([]byte("a"), line, &m) || !s.MatchService("a", line, &m) || !s.MatchService("A-auth", line, &m) {
 		t.Error("a line of the service was not read")
 	}
 }

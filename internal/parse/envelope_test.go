@@ -26,6 +26,7 @@ func TestEnvelopes(t *testing.T) {
 		{"Nov 20 09:23:10 host (sshd)[12]: " + invalid, "2026-11-20T08:23:10Z"},
 		{"Nov 20 09:23:10 host [sshd][12] " + invalid, "2026-11-20T08:23:10Z"},
 		{"Nov 20 09:23:10 host sshd     [12]: " + invalid, "2026-11-20T08:23:10Z"},
+		{"Nov 20 09:23:10 sshd [12]: " + invalid, "2026-11-20T08:23:10Z"},
 		{"Nov 20 09:23:10 host /usr/sbin/sshd[12]: " + invalid, "2026-11-20T08:23:10Z"},
 		{"Nov 20 09:23:10 host sshd-session[12]: " + invalid, "2026-11-20T08:23:10Z"},
 		{"Nov 20 2013 09:23:10 host sshd[12]: " + invalid, "2013-11-20T08:23:10Z"},

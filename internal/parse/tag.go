@@ -113,7 +113,7 @@ func boxedTag(word, tok []byte, e *envelope) ([]byte, bool) {
 // spacedPID reads the "   [12]:" of a tag that was padded.
 func spacedPID(word, name []byte, e *envelope) ([]byte, bool) {
 	rest := word[len(name):]
-	if e.host == nil || len(rest) < 4 || rest[0] != ' ' {
+	if len(rest) < 4 || rest[0] != ' ' {
 		return nil, false
 	}
 	rest = scan.TrimLeft(rest)

@@ -117,12 +117,12 @@ func timelineOf(r *rand.Rand, n int, byHand bool) []step {
 
 // life is a ledger and its detector, in a directory.
 type life struct {
-	t     *testing.T
-	l     *Ledger
-	p     pour
-	dir   string
-	told  []string
-	saved bool
+	t    *testing.T
+	l    *Ledger
+	p    pour
+	dir  string
+	told []string
+	w    walls // told of the changes while the events are read again
 }
 
 func begin(t *testing.T, dir, flag string, now time.Time) *life {
@@ -152,8 +152,12 @@ func (f *life) do(s step, i int) {
 	switch s.what {
 	case "event":
 		for _, b := range f.p.observe(f.l, s.addr, s.at.UnixNano()) {
-			if out := f.l.Breach(b, s.now); out.Fresh {
+			out := f.l.Breach(b, s.now)
+			if out.Fresh {
 				f.told = append(f.told, fmt.Sprint(b.Rule, b.Key, b.At))
+			}
+			if f.w != nil {
+				f.w.apply(f.t, out.Changes, s.now)
 			}
 		}
 	case "block":
@@ -191,18 +195,31 @@ func (f *life) save(now time.Time, pos int) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.saved = true
 }
 
-// again reads the events again up to step k, and ends recovering.
+// again reads the events again up to step k, and ends recovering. Walls that
+// got the list at first and then the changes hold what the ledger lists.
 func (f *life) again(steps []step, k int, now time.Time) {
+	f.t.Helper()
+	f.w = walls{}
+	for _, b := range f.l.List(now) {
+		f.w[b.Prefix] = b.Until
+	}
 	for i := f.p.Pos; i < k; i++ {
 		if s := steps[i]; s.what == "event" {
 			s.now = now
 			f.do(s, i)
 		}
 	}
-	f.l.RecoveryDone(now)
+	f.w.apply(f.t, f.l.RecoveryDone(now), now)
+	list := walls{}
+	for _, b := range f.l.List(now) {
+		list[b.Prefix] = b.Until
+	}
+	if got, want := f.w.standing(now), list.standing(now); got != want || f.t.Failed() {
+		f.t.Fatalf("recovered: the walls hold\n%s, the ledger lists\n%s", got, want)
+	}
+	f.w = nil
 }
 
 // state is all that must be the same in both lives, to be compared as text.

@@ -109,8 +109,13 @@ func (c *checker) pairs(n *yaml.Node, want string, f func(key *yaml.Node, val *y
 		return
 	}
 	seen := map[string]int{}
+	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
+		if key.Tag == "!!merge" {
+			merged = append(merged, n.Content[i+1])
+			continue
+		}
 		if key.Kind != yaml.ScalarNode {
 			c.fail(key, "", "a word expected before the colon, not %s", kindName(key))
 			continue
@@ -121,6 +126,13 @@ func (c *checker) pairs(n *yaml.Node, want string, f func(key *yaml.Node, val *y
 		}
 		seen[key.Value] = key.Line
 		f(key, n.Content[i+1])
+	}
+	for _, m := range merged {
+		c.pairs(m, "a mapping to merge", func(k, v *yaml.Node) {
+			if _, own := seen[k.Value]; !own {
+				f(k, v)
+			}
+		})
 	}
 }
 

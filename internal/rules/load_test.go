@@ -288,3 +288,20 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// An anchor that holds itself ends somewhere.
+func TestAliasThatHoldsItself(t *testing.T) {
+	for _, text := range []string{
+		"block: &a {<<: *a}\n",
+		"block: &a {<<: {<<: *a}}\n",
+		"allow: &a [*a]\n",
+		"rules: &a [*a]\n",
+		"networks: &a {10.0.0.0/8: *a}\n",
+		"rules:\n  - &r {name: a, match: &m {fields: {x: {not: *m}}}}\n",
+		"rules:\n  - &r {name: a, then: &t [{lockdown: *t}]}\n",
+	} {
+		if s, problems := LoadBytes("x", []byte(text), ""); s != nil || len(problems) == 0 {
+			t.Errorf("%q loaded", text)
+		}
+	}
+}

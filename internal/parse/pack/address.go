@@ -16,7 +16,7 @@ type span struct {
 
 // maxSpans bounds the addresses of a text that are looked at. A text with more
 // is somebody's game and matches nothing.
-const maxSpans = 48
+const maxSpans = 32
 
 // maxWord is the length of the longest address with brackets and port, and
 // some: a longer word is none, nor is any part of it.

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 //go:embed packs/*.yaml
@@ -29,7 +30,7 @@ func Builtin() (*Set, error) {
 	for i := range index {
 		x := &index[i]
 		es[i] = entry{literals: x.literals, pack: &Pack{
-			name: x.name, programs: x.programs, logs: x.logs, tagOnly: x.tagOnly, data: func() *Pack { return read(x.file) },
+			name: x.name, programs: x.programs, logs: x.logs, tagOnly: x.tagOnly, anyTag: slices.Contains(x.programs, "*"), data: func() *Pack { return read(x.file) },
 		}}
 		n += len(x.literals)
 	}

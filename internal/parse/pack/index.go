@@ -168,8 +168,7 @@ var index = []indexed{
 			{": Connection from ", " Connection from "},
 		}},
 	{file: "drupal.yaml", name: "drupal",
-		programs: []string{"*"},
-		tagOnly:  true,
+		tagOnly: true,
 		literals: [][]string{
 			{"|Login attempt failed f"},
 			{"|Session opened for "},

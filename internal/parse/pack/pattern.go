@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxText bounds what an expression is run over: longer texts match nothing.
-	maxText = 8 << 10
+	maxText = 4 << 10
 	// mark stands in for the address while an expression runs.
 	mark = 0
 	// endAnchor closes what an author left open.

@@ -158,6 +158,9 @@ func TestBuiltinIsLazy(t *testing.T) {
 	if p == nil || len(p.Logs()) == 0 || len(p.Programs()) == 0 || len(s.Services()) < 100 {
 		t.Fatalf("got %v of %d packs", p, len(s.Services()))
 	}
+	if d := s.Pack("drupal"); d == nil || !d.tagOnly {
+		t.Errorf("the index lost what drupal's file says: %+v", d)
+	}
 	if p.patterns != nil {
 		t.Error("a file was read before a line needed it")
 	}

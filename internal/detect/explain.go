@@ -1,0 +1,110 @@
+package detect
+
+import (
+	"time"
+
+	"stoplog/internal/bucket"
+	"stoplog/internal/parse"
+	"stoplog/internal/rules"
+	"stoplog/internal/source"
+)
+
+// Step is what one rule makes of an event.
+type Step struct {
+	Rule string
+	// Why tells what keeps the rule from counting it, "" when it counts.
+	Why    string
+	Key    string // what it would count for
+	Levels []StepLevel
+}
+
+// StepLevel is what the event would do to one level.
+type StepLevel struct {
+	Kind     string
+	Weight   int // events that it counts for
+	Held     int // before it
+	Capacity int // more than so many breach
+	Breaches bool
+	TTL      time.Duration // of the block; 0: the configured one
+	Drains   time.Duration // from now until empty, before it; 0 for windows
+}
+
+// Explain walks an event through every rule, in order, and changes nothing.
+func (e *Engine) Explain(ev *parse.Event, origin *source.Origin, g Gate) []Step {
+	var out []Step
+	for _, c := range e.counters {
+		m := moment{ev: ev, origin: origin, gate: g, at: ev.Time}
+		s := Step{Rule: c.rule.Name, Why: e.whyNot(c, &m)}
+		if k, ok := e.keyOf(c, c.rule.Key, &m); ok && s.Why == "" {
+			s.Key = e.printKey(c, &m)
+			for i := range c.levels {
+				s.Levels = append(s.Levels, e.explain(c, &c.levels[i], &m, k))
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// whyNot tells what keeps the rule from counting the event.
+func (e *Engine) whyNot(c *counter, m *moment) string {
+	verdict := Stranger
+	if m.ev.Addr.IsValid() {
+		verdict = m.judge()
+	}
+	if why := c.rule.Match.Why(m.ev, m.origin, verdict == KnownGood); why != "" {
+		return why
+	}
+	switch {
+	case verdict == Allowed:
+		return "the address is allowed"
+	case verdict == Blocked:
+		return "the address is blocked already"
+	case verdict == KnownGood && c.byUser:
+		return "this user is known-good at this address"
+	case m.ev.Count == 0:
+		return "an earlier line told of the same attempt"
+	}
+	if _, ok := e.keyOf(c, c.rule.Key, m); !ok {
+		return "the line lacks what the rule counts by: " + c.rule.Key.String()
+	}
+	return ""
+}
+
+func (e *Engine) explain(c *counter, l *level, m *moment, k bucket.Key) StepLevel {
+	n := min(m.ev.Count, maxCount) * l.WeightIn(c.rule).Of(m.ev, m.origin)
+	s := StepLevel{Kind: l.Kind.String(), Weight: n, TTL: l.TTL, Breaches: n > 0}
+	switch l.Kind {
+	case rules.Bucket:
+		lim := e.limit(c, l, m)
+		if m.ev.Kind == parse.Probe && l.Leak >= rules.SlowLeak {
+			n, s.Weight = 0, 0
+		}
+		depth := l.table.Level(k, m.at, drop)
+		s.Held, s.Capacity, s.Drains = l.table.Level(k, m.at, lim), lim.Capacity, time.Duration(depth)
+		s.Breaches = n > 0 && time.Duration(depth)+time.Duration(n)*lim.Leak > time.Duration(lim.Capacity)*lim.Leak
+	case rules.Window:
+		k, room := e.roomFor(c, m, k)
+		r := l.rolling(room)
+		s.Held, s.Capacity = l.window.Count(k, m.at, r), r.Count
+		s.Breaches = n > 0 && s.Held+n > r.Count
+	case rules.Distinct:
+		e.explainDistinct(c, l, m, k, &s)
+	}
+	return s
+}
+
+func (e *Engine) explainDistinct(c *counter, l *level, m *moment, k bucket.Key, s *StepLevel) {
+	v, ok := e.keyOf(c, l.Of, m)
+	k, room := e.roomFor(c, m, k)
+	r := l.spread(room)
+	s.Capacity = r.Over
+	more := 1
+	for _, x := range l.distinct.List(k, m.at, r, 0) {
+		s.Held++
+		if x.Key == v {
+			more = 0
+		}
+	}
+	s.Breaches = ok && s.Weight > 0 && s.Held+more > r.Over
+}

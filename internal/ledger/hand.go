@@ -59,6 +59,7 @@ func (l *Ledger) carryOut(e *entry, now int64) {
 	for _, p := range e.Pardons {
 		l.pardon(keyOf(p.Prefix), p.Until)
 		delete(l.strikes.by, keyOf(p.Prefix))
+		l.settle(p, now)
 	}
 	switch e.Op {
 	case opAllow:

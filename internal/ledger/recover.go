@@ -19,9 +19,6 @@ func (l *Ledger) redo(e *entry, rec *Recovered, now int64) {
 		return
 	}
 	l.carryOut(e, now)
-	for _, p := range e.Pardons {
-		l.settle(p, now)
-	}
 	rec.Forget = append(rec.Forget, e.forget()...)
 }
 

@@ -82,7 +82,8 @@ func TestOneAttemptCountsOnce(t *testing.T) {
 			"Invalid user x from 192.0.2.7",
 			"input_userauth_request: invalid user x [preauth]",
 			"Received disconnect from 192.0.2.7: 11: Bye Bye [preauth]",
-		}, "100"},
+		}, "110"}, // the second is no failure, and has no address
+
 		{"a probe", []string{
 			"error: kex_exchange_identification: Connection closed by remote host",
 			"Connection closed by " + from,

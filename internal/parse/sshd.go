@@ -21,11 +21,10 @@ const (
 	sshdTooMany  = classOnce + 3 // "maximum authentication attempts …"
 	sshdRefused  = classOnce + 4 // "User … not allowed because …"
 	sshdNone     = classOnce + 5 // "Failed none for invalid user …", the question which methods there are
-	sshdRequest  = classOnce + 6 // "input_userauth_request: invalid user …"
-	sshdGoodbye  = classOnce + 7 // "Received disconnect …: Auth fail"
-	sshdDenied   = classOnce + 8 // account and key restrictions
-	sshdTooMany2 = classOnce + 9 // "Disconnecting …: Too many authentication failures"
-	sshdKey      = classOnce + 10
+	sshdGoodbye  = classOnce + 6 // "Received disconnect …: Auth fail"
+	sshdDenied   = classOnce + 7 // account and key restrictions
+	sshdTooMany2 = classOnce + 8 // "Disconnecting …: Too many authentication failures"
+	sshdKey      = classOnce + 9
 )
 
 // sshd reads OpenSSH's messages, 3 to 10, as auth.c, auth2.c, auth-pam.c,
@@ -178,15 +177,13 @@ func sshdPortless(b []byte, ev *Event) bool {
 }
 
 // sshdUnknown reads "Invalid user USER from ADDR[ port N]" and
-// "input_userauth_request: invalid user USER", which names no address.
+// "input_userauth_request: invalid user USER", which names no address and only
+// follows the former.
 func sshdUnknown(b []byte, ev *Event) bool {
 	if rest, ok := scan.After(b, "input_userauth_request: "); ok {
 		user, unknown := sshdUser(rest)
-		if !unknown {
-			return false
-		}
-		ev.Outcome, ev.Kind, ev.Class, ev.User = Failure, UnknownUser, sshdRequest, user
-		return true
+		ev.Conn, ev.User = 0, user
+		return unknown
 	}
 	rest, ok := scan.After(b, "Invalid user ")
 	if !ok {

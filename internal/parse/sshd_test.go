@@ -84,7 +84,7 @@ func TestSSHD(t *testing.T) {
 		{"Disconnecting authenticating user root 192.0.2.7 port 1: Too many authentication failures [preauth]", "failure 192.0.2.7 user=root"},
 		{"Disconnecting invalid user x 192.0.2.7 port 1: Too many authentication failures [preauth]", "failure unknown_user 192.0.2.7 user=x"},
 		{"Disconnecting invalid user x 192.0.2.7 port 1: Change of username or service not allowed: (x,ssh-connection) -> (y,ssh-connection) [preauth]", "failure unknown_user 192.0.2.7 user=x"},
-		{"input_userauth_request: invalid user oracle [preauth]", "failure unknown_user user=oracle"},
+		{"input_userauth_request: invalid user oracle [preauth]", "other user=oracle"},
 		{"Access denied for user ann by PAM account configuration [preauth]", "failure user=ann"},
 		{"Authentication tried for ann with correct key but not from a permitted host (host=h.example, ip=192.0.2.7, required=198.51.100.0/24).", "failure forbidden 192.0.2.7 user=ann"},
 		{"/home/ann/.ssh/authorized_keys:1: Authentication tried for ann with correct key but not from a permitted host (host=192.0.2.7, ip=192.0.2.7, required=*.example).", "failure forbidden 192.0.2.7 user=ann"},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -145,13 +146,19 @@ func BenchmarkThousandIdle(b *testing.B) {
 			batch.Release()
 		}
 	}()
-	const wait = 12 * time.Second // two sweeps
+	const wait = sweepEvery + 2*time.Second
 	before := cpuTime()
 	for range b.N {
 		time.Sleep(wait)
 	}
 	used := cpuTime() - before
 	b.ReportMetric(float64(used)/float64(time.Duration(b.N)*wait)*100, "%CPU")
+	debug.FreeOSMemory()
+	statm, err := os.ReadFile("/proc/self/statm")
+	must(b, err)
+	var size, resident int
+	_, _ = fmt.Sscan(string(statm), &size, &resident)
+	b.ReportMetric(float64(resident*os.Getpagesize())/(1<<20), "MiB-resident")
 }
 
 func cpuTime() time.Duration {

@@ -43,12 +43,17 @@ func unmet(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// rounds is how often a test rotates.
+// rounds is how often a test rotates: 20 times, 1,000 with STOPLOG_SOAK=1, and
+// as often as a larger number there says.
 func rounds() int {
-	if os.Getenv("STOPLOG_SOAK") == "1" {
+	n, _ := strconv.Atoi(os.Getenv("STOPLOG_SOAK"))
+	switch {
+	case n <= 0:
+		return 20
+	case n == 1:
 		return 1000
 	}
-	return 20
+	return n
 }
 
 // got is one line as it arrived.

@@ -2,6 +2,12 @@
 // rotated, the journal, pipes, standard input) look like endless sequences of
 // lines, and promises that no line of them is lost or read twice. It is the
 // only importer of nxadm/tail.
+//
+// What cannot be kept is said in a Status's notes or here: what a writer adds
+// between the copy and the truncation of logrotate's copytruncate, if it was
+// not read before the truncation; what is truncated away without a copy before
+// it was read; a half line at the end of a rotated file; and what a named pipe
+// held when we were not there.
 package source
 
 import "time"
@@ -25,7 +31,7 @@ type Pos struct {
 	Ino    uint64 `json:"ino,omitempty"`
 	Print  uint64 `json:"print,omitempty"`     // hash of the file's first PrintLen bytes
 	PLen   int64  `json:"print_len,omitempty"` // how many bytes the hash covers
-	Offset int64  `json:"offset,omitempty"`    // bytes of whole lines handed on
+	Offset int64  `json:"offset,omitempty"`    // bytes of whole lines handed on; of the journal, the last entry's __REALTIME_TIMESTAMP
 	Line   int64  `json:"line,omitempty"`      // lines handed on, for messages only
 	Cursor string `json:"cursor,omitempty"`    // the journal's
 	// Time is when the lines up to here were read, Unix nanoseconds. What was
@@ -61,7 +67,8 @@ type Line struct {
 	Cut    bool   // it was longer than the limit; Text is its beginning
 }
 
-// Batch is a run of consecutive lines of one origin that were read at once.
+// Batch is a run of consecutive lines of one origin that were read at once. It
+// may have no lines: then only the position has moved on.
 // Who receives it owns it until Release, which returns its memory.
 type Batch struct {
 	Origin *Origin

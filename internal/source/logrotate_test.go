@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -151,7 +152,9 @@ http { access_log %s combined; server { listen unix:%s; return 200 ok; } }
 `, pid, dir, log, socket))
 	startDaemon(t, pid, program, "-e", filepath.Join(dir, "error.log"), "-p", dir, "-c", conf)
 	client := http.Client{Transport: &http.Transport{
-		Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
 	}}
 	return func(n int) {
 		resp, err := client.Get(fmt.Sprintf("http://test/number-%d-", n))

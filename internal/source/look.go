@@ -118,10 +118,9 @@ func (e *engine) place(f *follower, s *segment, now time.Time) {
 		// The name may have led to other files since it was last looked at.
 		e.addMissed(f, s, f.lastSame.Add(-clockTick))
 		e.fromClosed(s)
+	case e.fromClosed(s): // another name led to it until now
 	case fresh:
 		e.begin(f, s)
-	default:
-		e.fromClosed(s)
 	}
 }
 
@@ -130,10 +129,9 @@ func (e *engine) place(f *follower, s *segment, now time.Time) {
 const clockTick = 20 * time.Millisecond
 
 // fromClosed goes on where the file was left, if it was open before.
-func (e *engine) fromClosed(s *segment) {
-	if p, ok := e.closedAt[s.fileID]; ok {
-		e.resumeAt(s, p.Pos)
-	}
+func (e *engine) fromClosed(s *segment) bool {
+	p, ok := e.closedAt[s.fileID]
+	return ok && s.packed == nil && e.resumeAt(s, p.Pos)
 }
 
 // resumeAt goes on at p in s when s is the file of p, and reports whether it is.

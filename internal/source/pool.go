@@ -22,6 +22,15 @@ type block struct {
 // garbage collector drains them when nothing is read.
 type pools struct {
 	small, large sync.Pool
+	heads        sync.Pool // of *[printMax]byte, to compare fingerprints
+}
+
+// head returns memory for the beginning of a file, until it is put back.
+func (p *pools) head() *[printMax]byte {
+	if h, ok := p.heads.Get().(*[printMax]byte); ok {
+		return h
+	}
+	return new([printMax]byte)
 }
 
 // get returns a block of at least size bytes. Sizes over the large block are

@@ -19,7 +19,6 @@ type segment struct {
 	// again when its end is there, so that nothing is kept of it.
 	off, scanned int64
 	splitter
-	buf [printMax]byte // for the fingerprint
 
 	packed *unpacked // of a compressed file, with its reader
 	stream *lineReader
@@ -29,6 +28,7 @@ type segment struct {
 	emptyAt  time.Time // when it was last written to, while nothing was read since
 	finished bool      // nobody writes to it: it ends at its end
 	atEnd    bool
+	seen     bool      // at the end, and not changed since without its time showing it
 	grown    time.Time // when it last grew, or was opened
 	wake     *waker
 }
@@ -96,10 +96,12 @@ func (s *segment) restart() {
 }
 
 // skipNULs is the offset of the first byte from off on that is not NUL.
-func (s *segment) skipNULs(off int64) int64 {
+func (s *segment) skipNULs(pool *pools, off int64) int64 {
+	buf := pool.head()
+	defer pool.heads.Put(buf)
 	for {
-		n, _ := s.h.ReadAt(s.buf[:], off)
-		rest := bytes.TrimLeft(s.buf[:n], "\x00")
+		n, _ := s.h.ReadAt(buf[:], off)
+		rest := bytes.TrimLeft(buf[:n], "\x00")
 		off += int64(n - len(rest))
 		if len(rest) > 0 || n == 0 {
 			return off
@@ -146,7 +148,11 @@ func (s *segment) next(pool *pools) (*block, error) {
 		return nil, err
 	}
 	grew := info.size != s.size
-	s.fileInfo = info
+	if !grew && s.atEnd && s.seen && info.mtime.Equal(s.mtime) {
+		s.fileInfo = info
+		return nil, nil // as it was left
+	}
+	s.fileInfo, s.seen = info, false
 	if s.size < s.off {
 		return nil, errTruncated
 	}
@@ -158,7 +164,8 @@ func (s *segment) next(pool *pools) (*block, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.atEnd = b == nil
+	// A change within the kernel's clock tick would not show in its time.
+	s.atEnd, s.seen = b == nil, b == nil && time.Since(s.mtime) > clockTick
 	if grew {
 		s.grown = time.Now() // not when truncated: a copy is younger than this
 	}
@@ -186,13 +193,13 @@ func (s *segment) read(pool *pools) (*block, error) {
 	}
 	if s.off == 0 && s.holed && n > 0 && b.bytes[0] == 0 {
 		b.put()
-		s.off = s.skipNULs(s.h.data(0))
+		s.off = s.skipNULs(pool, s.h.data(0))
 		s.takePrint()
 		return s.read(pool)
 	}
 	if s.off == 0 && s.print.n == 0 {
 		s.print = printOf(b.bytes[:min(n, printMax)])
-	} else if err := s.verify(int64(n)); err != nil {
+	} else if err := s.verify(pool, int64(n)); err != nil {
 		b.put()
 		return nil, err
 	}
@@ -232,7 +239,7 @@ func (s *segment) findNewline(pool *pools) (int64, error) {
 		if at >= 0 {
 			return s.off + s.scanned + int64(at), nil
 		}
-		if err := s.verify(s.scanned + int64(n)); err != nil {
+		if err := s.verify(pool, s.scanned+int64(n)); err != nil {
 			return -1, err
 		}
 		s.scanned += int64(n)
@@ -250,7 +257,7 @@ func (s *segment) readCut(pool *pools, end int64) (*block, error) {
 		b.put()
 		return nil, err
 	}
-	if err := s.verify(end - s.off); err != nil {
+	if err := s.verify(pool, end-s.off); err != nil {
 		b.put()
 		return nil, err
 	}
@@ -263,23 +270,25 @@ func (s *segment) resumeAfter(off int64) { s.off, s.scanned = off, 0 }
 
 // verify tells whether n bytes just read at the offset belong to the file
 // that was read before, and lengthens the fingerprint as long as it is short.
-func (s *segment) verify(n int64) error {
+func (s *segment) verify(pool *pools, n int64) error {
+	buf := pool.head()
+	defer pool.heads.Put(buf)
 	want := s.print.n
 	if want < printMax {
 		want = min(s.size, printMax)
 	}
-	m, err := s.h.ReadAt(s.buf[:max(want, s.print.n)], 0)
+	m, err := s.h.ReadAt(buf[:max(want, s.print.n)], 0)
 	if err != nil && err != io.EOF {
 		return err
 	}
-	if !s.print.begins(s.buf[:m]) {
+	if !s.print.begins(buf[:m]) {
 		if s.stillOld(n) {
 			return nil
 		}
 		return errTruncated
 	}
 	if int64(m) > s.print.n {
-		s.print = printOf(s.buf[:m])
+		s.print = printOf(buf[:m])
 	}
 	return nil
 }

@@ -30,13 +30,12 @@ func TestSelectRefuses(t *testing.T) {
 		o    Options
 		says string
 	}{
-		"unknown":          {[]string{"pf"}, Options{}, `firewall "pf": want auto or one of nftables, `},
-		"unwritable":       {[]string{"hosts.deny"}, Options{HostsDeny: filepath.Join(dir, "no", "hosts.deny")}, "--dry-run"},
-		"no such program":  {[]string{"iptables"}, Options{IPTables: "/nonexistent/iptables"}, "/nonexistent/iptables"},
-		"bad options":      {[]string{"iptables"}, Options{Name: "NO"}, "firewall name"},
-		"one of two":       {[]string{"dry-run", "pf"}, Options{}, "pf"},
-		"twice":            {[]string{"dry-run", "dry-run"}, Options{}, "twice"},
-		"several and auto": {[]string{"dry-run", "auto", "auto"}, Options{}, "twice"},
+		"unknown":         {[]string{"pf"}, Options{}, `firewall "pf": want auto or one of nftables, `},
+		"unwritable":      {[]string{"hosts.deny"}, Options{HostsDeny: filepath.Join(dir, "no", "hosts.deny")}, "--dry-run"},
+		"no such program": {[]string{"iptables"}, Options{IPTables: "/nonexistent/iptables"}, "/nonexistent/iptables"},
+		"bad options":     {[]string{"iptables"}, Options{Name: "NO"}, "firewall name"},
+		"one of two":      {[]string{"dry-run", "pf"}, Options{}, "pf"},
+		"twice":           {[]string{"dry-run", "dry-run"}, Options{}, "twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := Select(t.Context(), tc.want, tc.o)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -76,4 +77,54 @@ func InNamespace(t *testing.T) bool {
 		t.Errorf("in a namespace of its own: %v\n%s", err, out)
 	}
 	return false
+}
+
+// Host is another machine: a goroutine in a network namespace of its own.
+type Host struct {
+	do   chan func()
+	done chan struct{}
+	pid  string // of its thread
+}
+
+// NewHost makes a machine that is linked to the calling goroutine's
+// namespace: device dev here with the address gateway, eth0 there with addr,
+// both in a network of the given length, and routes to everywhere by us.
+func NewHost(t *testing.T, dev, addr, gateway, bits string) *Host {
+	t.Helper()
+	h := &Host{do: make(chan func()), done: make(chan struct{})}
+	ready := make(chan bool)
+	go func() {
+		defer close(h.done)
+		runtime.LockOSThread()
+		ok := unix.Unshare(unix.CLONE_NEWNET) == nil
+		h.pid = strconv.Itoa(unix.Gettid())
+		ready <- ok
+		for f := range h.do {
+			f()
+		}
+	}()
+	t.Cleanup(func() { close(h.do); <-h.done })
+	if !<-ready {
+		SkipKernel(t, "needs a network namespace")
+	}
+	Output(t, "ip", "link", "add", dev, "type", "veth", "peer", "name", "eth0", "netns", "/proc/"+strconv.Itoa(os.Getpid())+"/task/"+h.pid+"/ns/net")
+	Output(t, "ip", "addr", "add", gateway+"/"+bits, "dev", dev)
+	Output(t, "ip", "link", "set", dev, "up")
+	h.In(func() {
+		Output(t, "ip", "addr", "add", addr+"/"+bits, "dev", "eth0")
+		Output(t, "ip", "link", "set", "eth0", "up")
+		Output(t, "ip", "route", "add", "default", "via", gateway)
+	})
+	return h
+}
+
+// In runs f on that machine and waits for it. If f ends the test, so do the
+// later calls, at once.
+func (h *Host) In(f func()) {
+	ran := make(chan struct{})
+	select {
+	case h.do <- func() { defer close(ran); f() }:
+		<-ran
+	case <-h.done:
+	}
 }

@@ -12,7 +12,13 @@ import (
 )
 
 func pfx(s string) netip.Prefix { return netip.MustParsePrefix(s) }
-func adr(s string) netip.Addr   { return netip.MustParseAddr(s) }
+func pfxs(ss ...string) (out []netip.Prefix) {
+	for _, s := range ss {
+		out = append(out, pfx(s))
+	}
+	return out
+}
+func adr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // fresh is a ledger in memory that is not recovering.
 func fresh(t *testing.T, o Options) *Ledger {

@@ -99,14 +99,14 @@ func newRanges(ps []netip.Prefix) ranges {
 		from, to := p.Masked().Addr(), lastAddr(p)
 		if from.Is4() {
 			f, t := word4(from), word4(to)
-			if n := len(r.v4); n > 0 && f <= r.v4[n-1].to {
+			if n := len(r.v4); n > 0 && (f <= r.v4[n-1].to || f == r.v4[n-1].to+1) {
 				r.v4[n-1].to = max(r.v4[n-1].to, t)
 				continue
 			}
 			r.v4 = append(r.v4, span4{f, t})
 			continue
 		}
-		if n := len(r.v6); n > 0 && from.Compare(r.v6[n-1].to) <= 0 {
+		if n := len(r.v6); n > 0 && (from.Compare(r.v6[n-1].to) <= 0 || from == r.v6[n-1].to.Next()) {
 			if r.v6[n-1].to.Less(to) {
 				r.v6[n-1].to = to
 			}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,7 +20,7 @@ import (
 // TestMain is the wall process when this binary was started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "wall" {
-		if err := wallMain(os.Args[2]); err != nil {
+		if err := wallMain(os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -28,12 +29,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func wallMain(name string) error {
+func wallMain(name, hostsDeny string) error {
+	o := firewall.Options{HostsDeny: hostsDeny}
+	if rest, ok := strings.CutSuffix(name, "-legacy"); ok {
+		name, o.IPTables, o.IP6Tables = rest, "iptables-legacy", "ip6tables-legacy"
+	}
 	cmds, changes, err := firewall.Inherited()
 	if err != nil {
 		return err
 	}
-	bs, _, err := firewall.Select(context.Background(), []string{name}, firewall.Options{})
+	bs, _, err := firewall.Select(context.Background(), []string{name}, o)
 	if err != nil {
 		return err
 	}
@@ -67,7 +72,7 @@ func spawnFor(t testing.TB, name string) *firewall.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := firewall.Spawn(self, []string{"wall", name})
+	p, err := firewall.Spawn(self, []string{"wall", name, filepath.Join(t.TempDir(), "hosts.deny")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +148,40 @@ func TestSpawnedWallSurvivesItsClient(t *testing.T) {
 	}
 }
 
+// TestSpawnedWallsWork: each wall can do its work with the rights that are
+// left to it.
+func TestSpawnedWallsWork(t *testing.T) {
+	firewalltest.NeedPrograms(t, "iptables", "iptables-legacy", "ipset")
+	if !firewalltest.InNamespace(t) {
+		return
+	}
+	for _, name := range []string{"nftables", "ipset", "ipset-legacy", "iptables", "iptables-legacy", "hosts.deny"} {
+		p := spawn(t, name)
+		if err := p.Setup(t.Context(), firewall.Policy{}); err != nil {
+			t.Errorf("%s: Setup: %v", name, err)
+			continue
+		}
+		es := []firewall.Entry{firewalltest.Entry("192.0.2.0/28", time.Hour), firewalltest.Entry("2001:db8::/64", time.Hour)}
+		es[0].Cut = true
+		if err := p.Block(t.Context(), es); err != nil {
+			t.Errorf("%s: Block: %v", name, err)
+		}
+		if got, err := p.List(t.Context()); err != nil || len(got) != 2 {
+			t.Errorf("%s: List: got %v, %v", name, got, err)
+		}
+		if err := p.Check(t.Context()); err != nil {
+			t.Errorf("%s: Check: %v", name, err)
+		}
+		if err := p.Teardown(t.Context()); err != nil {
+			t.Errorf("%s: Teardown: %v", name, err)
+		}
+		p.Close()
+		if err := p.Wait(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestSpawnedWallFails: a wall that cannot be says why and the client hears it.
 func TestSpawnedWallFails(t *testing.T) {
 	p := spawn(t, "no-such-wall")
@@ -159,7 +198,7 @@ func TestInheritedWithoutAParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "wall", "dry-run")
+	cmd := exec.Command(self, "wall", "dry-run", "")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "started by `run` only") {

@@ -140,6 +140,28 @@ func (l *Ledger) wake(k pkey, r *record) {
 		at -= int64(lease / 2)
 	}
 	heap.Push(&l.ends, end{at, k})
+	if len(l.ends) > 4*(len(l.blocks)+len(l.waiting))+1024 {
+		l.compact()
+	}
+}
+
+// compact drops the ends that something later took the place of.
+func (l *Ledger) compact() {
+	l.ends = l.ends[:0]
+	for k, r := range l.blocks {
+		at := r.until
+		switch {
+		case r.ended:
+			at += remember
+		case r.Forever:
+			at -= int64(lease / 2)
+		}
+		l.ends = append(l.ends, end{at, k})
+	}
+	for k, b := range l.waiting {
+		l.ends = append(l.ends, end{b.Until.UnixNano(), k})
+	}
+	heap.Init(&l.ends)
 }
 
 // standing is the block of k as the walls should hold it at now: the record's

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 )
 
@@ -10,9 +11,11 @@ import (
 // cannot say (that a notify target exists, that a pattern compiles) only
 // Load checks.
 func Schema() []byte {
-	root := object("a stoplog rules file", bookFields(), nil).shape.schema()
+	d := defs{names: map[string]string{}, schemas: map[string]any{}}
+	root := object("a stoplog rules file", bookFields(), nil).shape.schema(&d)
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "stoplog rules"
+	root["$defs"] = d.schemas
 	out, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		return nil // strings, numbers and maps of them always marshal
@@ -20,7 +23,43 @@ func Schema() []byte {
 	return append(out, '\n')
 }
 
-func (s *shape) schema() map[string]any {
+// defs are the parts that stand once and are referred to.
+type defs struct {
+	names   map[string]string // by their JSON
+	schemas map[string]any
+}
+
+// smallSchema is the size up to which a part is written out where it is used.
+const smallSchema = 100
+
+// of is the schema of s, or a reference to it.
+func (d *defs) of(s *shape) map[string]any {
+	m := s.schema(d)
+	text, err := json.Marshal(m)
+	if err != nil || len(text) <= smallSchema {
+		return m
+	}
+	name := d.names[string(text)]
+	if name == "" {
+		name = slug(s.what) + "-" + strconv.Itoa(len(d.names)+1)
+		d.names[string(text)] = name
+		d.schemas[name] = m
+	}
+	return map[string]any{"$ref": "#/$defs/" + name}
+}
+
+// slug makes a name of words: "a port" becomes "a-port".
+func slug(words string) string {
+	words = words[:min(len(words), 32)]
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, words), "-")
+}
+
+func (s *shape) schema(d *defs) map[string]any {
 	out := map[string]any{}
 	if s.what != "" {
 		out["description"] = s.what
@@ -28,16 +67,16 @@ func (s *shape) schema() map[string]any {
 	if len(s.oneOf) > 0 {
 		var alternatives []any
 		for _, o := range s.oneOf {
-			alternatives = append(alternatives, o.schema())
+			alternatives = append(alternatives, d.of(o))
 		}
 		out["anyOf"] = alternatives
 		return out
 	}
 	switch s.kind {
 	case "object":
-		s.objectSchema(out)
+		s.objectSchema(d, out)
 	case "array":
-		out["type"], out["items"] = "array", s.items.schema()
+		out["type"], out["items"] = "array", d.of(s.items)
 	case "string":
 		s.stringSchema(out)
 	case "integer", "number":
@@ -60,14 +99,14 @@ func (s *shape) stringSchema(out map[string]any) {
 	}
 }
 
-func (s *shape) objectSchema(out map[string]any) {
+func (s *shape) objectSchema(d *defs, out map[string]any) {
 	out["type"], out["additionalProperties"] = "object", false
 	if s.values != nil {
-		out["additionalProperties"] = s.values.schema()
+		out["additionalProperties"] = d.of(s.values)
 	}
 	properties, required := map[string]any{}, []string(nil)
 	for _, f := range s.fields {
-		p := f.shape.schema()
+		p := d.of(f.shape)
 		if f.about != "" {
 			p["description"] = f.about
 		}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // authEvery is how often a journal is looked for while Auth has nothing to read.
@@ -38,9 +41,10 @@ func (s *Set) authByJournal() bool {
 }
 
 // journalRuns reports whether this machine keeps a journal that can be read
-// here.
+// here: journald runs, did not only forward what it got (Storage=none), and
+// lets us read.
 func (o *Options) journalRuns() bool {
-	if _, err := os.Stat(o.JournalSocket); err != nil {
+	if _, err := os.Stat(o.JournalSocket); err != nil || !o.journalReadable() {
 		return false
 	}
 	if o.JournalctlPath != "" {
@@ -49,4 +53,16 @@ func (o *Options) journalRuns() bool {
 	}
 	_, err := exec.LookPath("journalctl")
 	return err == nil
+}
+
+func (o *Options) journalReadable() bool {
+	for _, dir := range o.JournalDirs {
+		files, _ := filepath.Glob(filepath.Join(dir, "*", "*.journal"))
+		for _, file := range files {
+			if unix.Access(file, unix.R_OK) == nil {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -256,6 +256,12 @@ func TestAuthReadsTheJournalWhereThereIsOne(t *testing.T) {
 	}
 	o.JournalctlPath = journalctl
 	must(t, os.WriteFile(o.JournalSocket, nil, 0o644))
+	o.JournalDirs = []string{filepath.Join(dir, "none"), dir}
+	if got := names(o); fmt.Sprint(got) != "[auth.log secure]" {
+		t.Errorf("with a journald that keeps nothing: got %q, want the files", got)
+	}
+	must(t, os.Mkdir(filepath.Join(dir, "machine"), 0o755))
+	writeFile(t, filepath.Join(dir, "machine", "system.journal"), "")
 	if got := names(o); fmt.Sprint(got) != "[journal]" {
 		t.Errorf("with a journal: got %q, want it", got)
 	}

@@ -235,7 +235,8 @@ func (e *engine) sweep() {
 	if missing {
 		e.lastMissed = now
 	}
-	if all || missing && e.dirs == nil {
+	all = all || missing && e.dirs == nil
+	if all || missing && slices.ContainsFunc(e.list, func(f *follower) bool { return f.polled }) {
 		e.lastSweep = now
 		e.scan()
 		e.arrange()

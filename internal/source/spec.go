@@ -79,6 +79,9 @@ type Options struct {
 	AuthFiles []string
 	// JournalSocket replaces the socket whose presence shows that journald runs.
 	JournalSocket string
+	// JournalDirs replaces the directories that the journal is kept in. Auth
+	// reads it only if a file there can be read.
+	JournalDirs []string
 }
 
 // Problem is something that a person should know and that did not stop the Set.
@@ -141,6 +144,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.AuthFiles == nil {
 		o.AuthFiles = []string{"/var/log/auth.log", "/var/log/secure"}
+	}
+	if o.JournalDirs == nil {
+		o.JournalDirs = []string{"/run/log/journal", "/var/log/journal"}
 	}
 	if o.JournalSocket == "" {
 		o.JournalSocket = "/run/systemd/journal/socket"

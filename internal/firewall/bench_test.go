@@ -63,6 +63,29 @@ func BenchmarkIPTablesOneMoreInto1000(b *testing.B) {
 	}
 }
 
+func BenchmarkIPTablesRestore2000(b *testing.B) {
+	firewalltest.Namespace(b)
+	es := benchmarkEntries(2000, 20)
+	for range b.N {
+		b.StopTimer()
+		w, err := firewall.NewIPTables(firewall.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := w.Setup(b.Context(), firewall.Policy{}); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if err := w.Block(b.Context(), es); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := w.Teardown(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // oneMore adds one block after the other to a wall that holds 100,000.
 func oneMore(b *testing.B, w firewall.Backend) {
 	if err := w.Setup(b.Context(), firewall.Policy{}); err != nil {

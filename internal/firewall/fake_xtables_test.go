@@ -1,6 +1,7 @@
 package firewall
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -166,6 +167,31 @@ func (f *fakeXtables) ClearAndDeleteChain(table, chain string) error {
 		}
 	}
 	delete(f.chains, key)
+	return nil
+}
+
+func (f *fakeXtables) Restore(_ context.Context, table string, lines []string) error {
+	if f.broken != nil {
+		return f.broken
+	}
+	try := *f
+	try.chains = map[string][][]string{}
+	for c, rules := range f.chains {
+		try.chains[c] = slices.Clone(rules)
+	}
+	for _, l := range lines {
+		w := splitWords(l)
+		do := try.Append
+		if w[0] == "-D" {
+			do = try.Delete
+		} else if w[0] != "-A" {
+			return errors.New("unknown command " + w[0])
+		}
+		if err := do(table, w[1], w[2:]...); err != nil {
+			return fmt.Errorf("%s: %w", l, err)
+		}
+	}
+	f.chains = try.chains
 	return nil
 }
 

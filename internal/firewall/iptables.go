@@ -22,6 +22,8 @@ type xtables interface {
 	Append(table, chain string, rulespec ...string) error
 	Delete(table, chain string, rulespec ...string) error
 	ClearAndDeleteChain(table, chain string) error
+	// Restore makes changes, lines of iptables-restore, all or none.
+	Restore(ctx context.Context, table string, lines []string) error
 }
 
 // lockWait is how many seconds iptables waits for another program that holds
@@ -30,8 +32,8 @@ const lockWait = 5
 
 // IPTables is a wall of plain rules, one or a few a block, in a chain of our
 // own. Each rule says its end to us in its comment and to the kernel by the
-// time match. One run of iptables a rule, about a millisecond: for small lists
-// and old kernels.
+// time match. A few changes are one run of iptables each, many one run of
+// iptables-restore: for small lists and old kernels.
 //
 // The chain NAME is jumped to first from INPUT (and FORWARD where asked, and
 // DOCKER-USER where it exists). In it, allowed prefixes, replies to our own
@@ -77,7 +79,24 @@ func openXtables(o Options, v6 bool) (xtables, error) {
 	if v6 {
 		proto, path = iptables.ProtocolIPv6, orDefault(o.IP6Tables, "ip6tables")
 	}
-	return iptables.New(iptables.IPFamily(proto), iptables.Timeout(lockWait), iptables.Path(path))
+	x, err := iptables.New(iptables.IPFamily(proto), iptables.Timeout(lockWait), iptables.Path(path))
+	if err != nil {
+		return nil, err
+	}
+	return realXtables{x, realExec{30 * time.Second}, path + "-restore"}, nil
+}
+
+// realXtables adds to go-iptables what it lacks.
+type realXtables struct {
+	*iptables.IPTables
+	x       execer
+	restore string // program
+}
+
+func (r realXtables) Restore(ctx context.Context, table string, lines []string) error {
+	in := "*" + table + "\n" + strings.Join(lines, "\n") + "\nCOMMIT\n"
+	_, err := r.x.run(ctx, []string{r.restore, "--noflush", "--wait=" + itoa(lockWait)}, []byte(in))
+	return err
 }
 
 // Name is "iptables".

@@ -1,8 +1,6 @@
 package firewall
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -219,110 +217,6 @@ func (f *xtFamily) hook(from string) error {
 		}
 	}
 	return nil
-}
-
-// heldBlock is the rules of one prefix in the kernel.
-type heldBlock struct {
-	entry Entry // of the last rule
-	rules []xtRule
-}
-
-func (f *xtFamily) held() (map[netip.Prefix]*heldBlock, error) {
-	rs, err := f.rules(f.blocksChain())
-	if err != nil {
-		return nil, err
-	}
-	held := map[netip.Prefix]*heldBlock{}
-	for _, r := range rs {
-		e, ok := parseNote(r.comment)
-		if !ok {
-			continue
-		}
-		h := held[e.Prefix]
-		if h == nil {
-			h = &heldBlock{}
-			held[e.Prefix] = h
-		}
-		h.entry, h.rules = e, append(h.rules, r)
-	}
-	return held, nil
-}
-
-// block adds this family's entries while there is room.
-func (f *xtFamily) block(ctx context.Context, live []Entry, ended map[netip.Prefix]bool, full *FullError) error {
-	held, err := f.held()
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	var errs []error
-	for p, h := range held {
-		if !h.entry.Until.After(now) || ended[p] {
-			errs = append(errs, f.drop(h.rules))
-			delete(held, p)
-		}
-	}
-	room := full.Max - len(held)
-	for _, e := range live {
-		if e.Prefix.Addr().Is6() != f.m.v6 {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		h := held[e.Prefix]
-		if h == nil && room <= 0 {
-			full.Left = append(full.Left, e.Prefix)
-			continue
-		}
-		if h == nil {
-			room--
-			h = &heldBlock{}
-		}
-		errs = append(errs, f.put(e, h))
-	}
-	return errors.Join(errs...)
-}
-
-// put adds the rules of e, then takes out those that stood before.
-func (f *xtFamily) put(e Entry, old *heldBlock) error {
-	rules := f.m.block(e)
-	if len(old.rules) == len(rules) && !slices.ContainsFunc(old.rules, func(r xtRule) bool { return r.comment != rules[0].comment }) {
-		return nil
-	}
-	for _, r := range rules {
-		if err := f.x.Append(f.w.table, f.blocksChain(), r.spec...); err != nil {
-			return f.fail("blocking "+e.Prefix.String(), err)
-		}
-	}
-	f.w.held[e.Prefix] = e.Until
-	return f.drop(old.rules)
-}
-
-func (f *xtFamily) drop(rules []xtRule) error {
-	for _, r := range rules {
-		if err := f.x.Delete(f.w.table, f.blocksChain(), r.spec...); err != nil {
-			return f.fail("deleting from "+f.blocksChain(), err)
-		}
-	}
-	return nil
-}
-
-func (f *xtFamily) remove(ctx context.Context, which func(Entry) bool) error {
-	held, err := f.held()
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, h := range held {
-		if which(h.entry) {
-			if err := ctx.Err(); err != nil {
-				return errors.Join(append(errs, err)...)
-			}
-			errs = append(errs, f.drop(h.rules))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func (f *xtFamily) check() error {

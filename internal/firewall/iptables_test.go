@@ -340,3 +340,27 @@ func TestIPTablesEmptied(t *testing.T) {
 		t.Errorf("empty as it should be: %v", err)
 	}
 }
+
+func TestQuoteWord(t *testing.T) {
+	for _, w := range []string{"-s", "192.0.2.0/28", "a b", `it's "x" \ y`, ""} {
+		if got := splitWords("x " + quoteWord(w)); len(got) != 2 || got[1] != w {
+			t.Errorf("%q: quoted %s, read %q", w, quoteWord(w), got)
+		}
+	}
+}
+
+// TestIPTablesRestore pins what a batch gives to iptables-restore.
+func TestIPTablesRestore(t *testing.T) {
+	x := &transcript{want: []exchange{{
+		argv:  "ip6tables-restore --noflush --wait=5",
+		stdin: "*filter\n-A S-BLOCKS -s 2001:db8::/64 -m comment --comment \"a b\" -j DROP\n-D S-BLOCKS -j DROP\nCOMMIT\n",
+	}}}
+	r := realXtables{nil, x, "ip6tables-restore"}
+	ops := []xtOp{
+		{"-A", xtRule{spec: []string{"-s", "2001:db8::/64", "-m", "comment", "--comment", "a b", "-j", "DROP"}}},
+		{"-D", xtRule{spec: []string{"-j", "DROP"}}},
+	}
+	if err := r.Restore(t.Context(), "filter", restoreLines("S-BLOCKS", ops)); err != nil || x.bad != "" {
+		t.Errorf("got %v; %s", err, x.bad)
+	}
+}

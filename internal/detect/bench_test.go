@@ -37,7 +37,7 @@ func newDay(n, sources int) *day {
 
 func (d *day) event(i int) *parse.Event {
 	p := d.picks[i]
-	d.ev = parse.Event{Time: start + int64(i)*int64(24*time.Hour)/int64(len(d.picks)), Addr: d.addrs[p.addr],
+	d.ev = parse.Event{Time: start + int64(i)*(int64(24*time.Hour)/int64(len(d.picks))), Addr: d.addrs[p.addr],
 		Service: "sshd", Outcome: parse.Failure, User: dayUsers[p.user], Count: 1}
 	switch p.kind {
 	case 0:

@@ -199,7 +199,14 @@ func (m *Match) sortConds() {
 type Weight struct {
 	Base  int
 	Kinds [8]int // by kind of event; 0: none
+	exact []lookup
 	conds []weighing
+}
+
+// lookup is weights by the exact value of one field.
+type lookup struct {
+	read reader
+	by   map[string]int
 }
 
 type weighing struct {
@@ -210,6 +217,11 @@ type weighing struct {
 // Of returns what ev pours for each attempt it tells of.
 func (w *Weight) Of(ev *parse.Event, o *source.Origin) int {
 	n := w.Kinds[ev.Kind&7]
+	for i := range w.exact {
+		if s, ok := w.exact[i].read(ev, o); ok {
+			n = max(n, w.exact[i].by[string(s.text)])
+		}
+	}
 	for i := range w.conds {
 		if c := &w.conds[i]; c.n > n && c.cond.holds(ev, o) {
 			n = c.n
@@ -237,6 +249,11 @@ func (w *Weight) Most() int {
 	}
 	for _, c := range w.conds {
 		n = max(n, c.n)
+	}
+	for _, x := range w.exact {
+		for _, v := range x.by {
+			n = max(n, v)
+		}
 	}
 	return n
 }

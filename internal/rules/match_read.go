@@ -319,12 +319,21 @@ func weighField(f eventField, n value[int]) field[Weight] {
 	v := tableOf("weights by value of "+f.name, n, nil)
 	one := scalarTest(f.typ, f.about)
 	return field[Weight]{fieldDoc{name: f.name, about: "by value: " + f.about, shape: v.shape}, func(c *checker, y *yaml.Node, w *Weight) {
+		exact := map[string]int{}
 		c.pairs(y, v.shape.what, func(k, val *yaml.Node) {
 			t, ok := one.read(c, k)
-			if x, isNum := n.read(c, val); ok && isNum {
+			x, isNum := n.read(c, val)
+			switch {
+			case !ok || !isNum:
+			case t.op == opIs:
+				exact[string(t.text)] = x
+			default:
 				w.conds = append(w.conds, weighing{Cond{Field: f.name, read: f.read, test: t}, x})
 			}
 		})
+		if len(exact) > 0 {
+			w.exact = append(w.exact, lookup{f.read, exact})
+		}
 	}}
 }
 

@@ -197,6 +197,7 @@ func TestRotatedNames(t *testing.T) {
 		{"auth-20261120.log", "auth.log", true},
 		{"auth.1.log.xz", "auth.log", true},
 		{"auth.log.old", "auth.log", true},
+		{"auth.log-20261120-2026112011.backup", "auth.log", true},
 		{"auth.log", "auth.log", false},
 		{"auth.log.gz", "auth.log", false},
 		{"auth.log.bak", "auth.log", false},

@@ -154,18 +154,39 @@ func (e *engine) add(f *follower, s *segment) {
 	}
 }
 
+// relists is how often the rotated files are listed anew because they changed
+// their names meanwhile.
+const relists = 10
+
 // addMissed appends the rotated files that were last written since t and that
 // are neither s nor known.
 func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
-	for _, sib := range writtenSince(siblings(f.path), t) {
+	for range relists {
+		if e.addListed(f, s, writtenSince(siblings(f.path), t)) {
+			return
+		}
+	}
+}
+
+// addListed appends those of list that are neither s nor known, and reports
+// whether each still had its name.
+func (e *engine) addListed(f *follower, s *segment, list []sibling) bool {
+	for _, sib := range list {
 		if s != nil && sib.fileID == s.fileID || e.known(f, sib) {
 			continue
 		}
-		if missed := e.openSibling(f, sib); missed != nil {
-			e.fromClosed(missed)
-			e.add(f, missed)
+		missed := e.openSibling(f, sib)
+		if missed == nil {
+			continue
 		}
+		if missed.fileID != sib.fileID {
+			missed.close()
+			return false
+		}
+		e.fromClosed(missed)
+		e.add(f, missed)
 	}
+	return true
 }
 
 // known reports whether a rotated file is open, was read, or is a copy,
@@ -192,7 +213,7 @@ func (e *engine) known(f *follower, sib sibling) bool {
 // is reported.
 func (e *engine) openSibling(f *follower, sib sibling) *segment {
 	if isCompressedName(sib.path) {
-		s, err := openPacked(sib.path, sib.fileInfo, e.pool, f.maxLine, 0)
+		s, err := openPacked(sib.path, e.pool, f.maxLine, 0)
 		if err != nil {
 			e.report(f.path, err)
 			return nil

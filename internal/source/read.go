@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -113,13 +114,21 @@ func (e *engine) truncated(f *follower, i int) {
 	e.addCopies(f, i+1, dup.mtime) // it may have been truncated again since
 }
 
-// addCopies puts copies of chain[i], made since t and unread, before it.
+// addCopies puts copies of chain[i], made since t and unread, before it. One
+// that is being made, or of what the file holds now, is none of them: that is
+// read from the file.
 func (e *engine) addCopies(f *follower, i int, t time.Time) {
+	cur := make([]byte, printMax)
+	n, _ := f.chain[i].h.ReadAt(cur, 0)
 	for _, sib := range writtenSince(siblings(f.path), t) {
 		if e.known(f, sib) {
 			continue
 		}
-		dup, err := openPacked(sib.path, sib.fileInfo, e.pool, f.maxLine, 0)
+		head := headOf(sib.path)
+		if m := min(len(head), n); len(head) == 0 || m > 0 && bytes.Equal(head[:m], cur[:m]) {
+			continue
+		}
+		dup, err := openPacked(sib.path, e.pool, f.maxLine, 0)
 		if err != nil {
 			e.report(f.path, err)
 			continue

@@ -99,7 +99,7 @@ func (e *engine) findCopy(f *follower, list []sibling, p Pos) *segment {
 		if e.byFile[sib.fileID] != nil || !printMatches(sib.path, print) {
 			continue
 		}
-		s, err := openPacked(sib.path, sib.fileInfo, e.pool, f.maxLine, p.Offset)
+		s, err := openPacked(sib.path, e.pool, f.maxLine, p.Offset)
 		if err != nil {
 			e.report(f.path, fmt.Errorf("reading %s: %w", sib.path, err))
 			continue

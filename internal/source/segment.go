@@ -54,9 +54,14 @@ func openSegment(path string, maxLine int, now time.Time) (*segment, error) {
 
 // openPacked opens a finished file, compressed or not, at the offset off of its
 // content, or at its end when that comes before.
-func openPacked(path string, info fileInfo, pool *pools, maxLine int, off int64) (*segment, error) {
+func openPacked(path string, pool *pools, maxLine int, off int64) (*segment, error) {
 	u, err := openUnpacked(path)
 	if err != nil {
+		return nil, err
+	}
+	info, err := handle(u.fd()).stat()
+	if err != nil {
+		u.Close()
 		return nil, err
 	}
 	if _, err := io.CopyN(io.Discard, u, off); err != nil && err != io.EOF {

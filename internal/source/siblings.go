@@ -29,6 +29,8 @@ func isRotated(name, base string) bool {
 	for _, suffix := range rotatedSuffixes {
 		name = strings.TrimSuffix(name, suffix)
 	}
+	// What logrotate finds in its way it renames to name-YYYYMMDDHH.backup.
+	name = strings.TrimSuffix(name, ".backup")
 	if rest, ok := strings.CutPrefix(name, base); ok {
 		return rest == ".old" || isStamp(rest)
 	}

@@ -74,6 +74,14 @@ type unpacked struct {
 	file   io.Closer
 }
 
+// fd is the descriptor of a file that openUnpacked opened.
+func (u *unpacked) fd() int {
+	if f, ok := u.file.(*os.File); ok {
+		return int(f.Fd())
+	}
+	return -1
+}
+
 func (u *unpacked) Close() error {
 	u.free()
 	return u.file.Close()

@@ -140,6 +140,10 @@ func waitListening(t *testing.T, h host, port string, out *output) {
 func sshTry(h host, dir, src, dst, user, password string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	return sshTryContext(ctx, h, dir, src, dst, user, password)
+}
+
+func sshTryContext(ctx context.Context, h host, dir, src, dst, user, password string) (string, error) {
 	opts := []string{"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=10", "-b", src}
 	if password == "" {
 		return h.try(ctx, append(append([]string{"ssh", "-i", filepath.Join(dir, "id"), "-o", "BatchMode=yes"}, opts...), user+"@"+dst, "true")...)

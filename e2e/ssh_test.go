@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ var families = []family{
 	{"ipv6", Server6, Attacker6, Neighbour6, Outsider6, "2001:db8:2::/64"},
 }
 
-const sshTTL = 12 * time.Second
+const sshTTL = 10 * time.Minute
 
 func sshRules(log, backend string) string {
 	return fmt.Sprintf(`
@@ -55,44 +56,71 @@ func testSSH(t *testing.T, backend, template string) {
 	server, others := newNet(t)
 	dir := scratch(t)
 	log := sshServer(t, server, dir, template)
-	s := stoplog(t, server, sshRules(log, backend))
+	s := stoplog(t, server, sshRules(log, backend), "-v")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("stoplog said:\n%s", s.out.all.String())
+		}
+	})
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
 			breakIn(t, s, others, dir, f)
 			closed(t, server, others, f)
-			// Open again by the daemon.
-			s.out.waitFor(t, "unblock", f.prefix, "expired")
+			s.ask(t, "unblock", f.attacker)
+			s.out.waitFor(t, "msg=lifted", "prefix="+f.prefix)
 			if !others.reaches(f.attacker, f.server, "22", deadline(0)) {
-				t.Errorf("the block of %s ended and still holds", f.prefix)
+				t.Error("unblocked and still shut out")
 			}
 		})
 	}
+	t.Run("expiry", func(t *testing.T) {
+		blockFor(t, s, 3*time.Second)
+		s.out.waitFor(t, "msg=unblock", "prefix="+Attacker+"/32", "why=expired")
+		if !others.reaches(Attacker, Server, "22", deadline(0)) {
+			t.Error("the block ended and still holds")
+		}
+	})
 	t.Run("dead", func(t *testing.T) {
-		f := families[0]
-		breakIn(t, s, others, dir, f)
+		blockFor(t, s, 10*time.Second)
 		s.kill(t)
-		if others.reaches(f.attacker, f.server, "22", 2) {
+		if others.reaches(Attacker, Server, "22", 1) {
 			t.Error("the block went with its daemon")
 		}
 		// The kernel ends it alone: this connection waits for that.
-		if !others.reaches(f.attacker, f.server, "22", deadline(sshTTL)) {
+		if !others.reaches(Attacker, Server, "22", deadline(10*time.Second)) {
 			t.Error("a dead stoplog's block outlived its TTL")
 		}
 	})
 }
 
-// breakIn fails six logins and waits for the block.
+// blockFor blocks the attacker's address by hand and waits for the wall.
+func blockFor(t *testing.T, s *instance, ttl time.Duration) {
+	t.Helper()
+	s.ask(t, "block", Attacker, "--ttl", ttl.String())
+	s.out.waitFor(t, "msg=held", "prefix="+Attacker+"/32")
+}
+
+// breakIn fails six logins and waits for the block. The sixth is cut off
+// while it lasts: nobody waits for its end.
 func breakIn(t *testing.T, s *instance, others host, dir string, f family) {
 	t.Helper()
-	for i := range 6 {
+	for i := range 5 {
 		if out, err := sshTry(others, dir, f.attacker, f.server, fmt.Sprintf("intruder%d", i), "guess"); err == nil {
 			t.Fatalf("the intruder is in: %s", out)
 		}
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = sshTryContext(ctx, others, dir, f.attacker, f.server, "intruder5", "guess")
+	}()
+	defer func() { cancel(); <-done }()
 	l := s.out.waitFor(t, "msg=block", "prefix="+f.prefix)
 	if !strings.Contains(l, "count=6") {
 		t.Errorf("the block is not of the sixth failure: %s", l)
 	}
+	s.out.waitFor(t, "msg=held", "prefix="+f.prefix)
 }
 
 // closed looks who reaches the server while the attacker's prefix is blocked.
@@ -114,7 +142,7 @@ func closed(t *testing.T, server, others host, f family) {
 		t.Errorf("an allowed address inside the blocked prefix is shut out")
 	}
 	// Replies to our own connections pass.
-	_, out := start(t, others, "nc", "-lk", "-s", f.attacker, "2222")
+	_, out := start(t, others, "nc", "-lk", f.attacker, "2222")
 	waitListening(t, others, "2222", out)
 	if !server.reaches(f.server, f.attacker, "2222", deadline(0)) {
 		t.Errorf("our own connection into the blocked prefix fails")

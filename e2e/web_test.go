@@ -21,7 +21,7 @@ rules:
   - name: web-login
     match: {status: 401, outcome: failure}
     bucket: {capacity: 5, leak: 1m}
-`, log))
+`, log), "-v")
 	get := func(src, user string) string {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -37,6 +37,7 @@ rules:
 		}
 	}
 	s.out.waitFor(t, "msg=block", "prefix=192.0.2.16/28", "rule=web-login")
+	s.out.waitFor(t, "msg=held", "prefix=192.0.2.16/28")
 	if others.reaches(Attacker, Server, "80", 2) {
 		t.Error("the attacker still reaches the server")
 	}
@@ -45,6 +46,7 @@ rules:
 	}
 	// The administrator changes his mind.
 	s.ask(t, "unblock", Attacker)
+	s.out.waitFor(t, "msg=lifted", "prefix=192.0.2.16/28")
 	if code := get(Attacker, "alice:right"); code != "200" {
 		t.Errorf("after unblock the address gets %s", code)
 	}

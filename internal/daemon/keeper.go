@@ -241,6 +241,12 @@ func (k *keeper) carryOut(ctx context.Context, policy *firewall.Policy, queue ma
 			return err
 		}
 	}
+	for _, e := range block {
+		k.d.log.Debug("held", "prefix", e.Prefix, "until", e.Until)
+	}
+	for _, p := range lift {
+		k.d.log.Debug("lifted", "prefix", p)
+	}
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (d *daemon) recovered(now time.Time) {
 		return
 	}
 	d.recovering = false
-	d.ledger.RecoveryDone(now)
+	d.apply(d.ledger.RecoveryDone(now), "recovered")
 	d.log.Info("caught up with the logs", "blocks", len(d.ledger.List(now)))
 }
 

@@ -13,6 +13,8 @@ func TestPAM(t *testing.T) {
 		{"h sshd[1]: pam_unix(sshd:auth): authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=h.example  user=root", "sshd", "failure user=root"},
 		{"h sshd[1]: pam_sss(sshd:auth): authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=192.0.2.7 user=ann", "sshd", "failure 192.0.2.7 user=ann"},
 		{"h sshd[1]: pam_ldap(sshd:auth): Authentication failure; user=ann", "sshd", "-"},
+		{"h sshd[1]: pam_unix(sshd:auth): authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=face  user=root", "sshd", "failure user=root"},
+		{"h sshd[1]: pam_unix(sshd:auth): authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=fe80::7  user=root", "sshd", "failure user=root"},
 		{"h sshd[1]: PAM 2 more authentication failures; logname= uid=0 euid=0 tty=ssh ruser= rhost=192.0.2.7  user=root", "sshd", "failure 192.0.2.7 user=root"},
 		{"h sshd[1]: PAM 1 more authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=192.0.2.7  user=root", "sshd", "failure 192.0.2.7 user=root"},
 		{"h sshd[1]: (pam_unix) authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=192.0.2.7  user=root", "sshd", "failure 192.0.2.7 user=root"},

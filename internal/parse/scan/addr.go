@@ -12,7 +12,8 @@ import (
 // Addr reads tok as one address and nothing else: IPv4 in four decimal octets
 // without leading zeros, IPv6 (RFC 4291, section 2.2), either in brackets.
 // ::ffff:a.b.c.d is the IPv4 address. A zone ("%eth0") is dropped, but a
-// link-local address, which means nothing without it, is refused.
+// link-local address, which means nothing without it, is refused. Here and in
+// all below, an address that is not ok is the zero Addr.
 func Addr(tok []byte) (netip.Addr, bool) {
 	if n := len(tok); n > 2 && tok[0] == '[' && tok[n-1] == ']' {
 		tok = tok[1 : n-1]
@@ -26,13 +27,17 @@ func Addr(tok []byte) (netip.Addr, bool) {
 	if i := bytes.IndexByte(tok, '%'); i > 0 {
 		return unzoned(tok[:i], tok[i+1:])
 	}
-	a, ok := v6(tok)
-	return a, ok && !a.IsLinkLocalUnicast()
+	if a, ok := v6(tok); ok && !a.IsLinkLocalUnicast() {
+		return a, true
+	}
+	return netip.Addr{}, false
 }
 
 func unzoned(host, zone []byte) (netip.Addr, bool) {
-	a, ok := v6(host)
-	return a, ok && a.Is6() && !a.IsLinkLocalUnicast() && len(zone) > 0 && zoneLen(zone) == len(zone)
+	if a, ok := v6(host); ok && a.Is6() && !a.IsLinkLocalUnicast() && len(zone) > 0 && zoneLen(zone) == len(zone) {
+		return a, true
+	}
+	return netip.Addr{}, false
 }
 
 // zoneLen counts the bytes at b's start that can be an interface's name.
@@ -64,11 +69,10 @@ func AddrPort(tok []byte) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	a, ok := Addr(host)
-	bare := ok && a.Is6() && host[0] != '['
-	if mark == ':' && bare {
+	if !ok || mark == ':' && a.Is6() && host[0] != '[' {
 		return netip.Addr{}, false
 	}
-	return a, ok
+	return a, true
 }
 
 // AddrPrefix reads an address, bare or in brackets, at b's start; rest begins
@@ -108,14 +112,19 @@ func v6End(a netip.Addr, rest []byte) (netip.Addr, []byte, bool) {
 			return netip.Addr{}, nil, false
 		}
 	}
-	return a, rest, endsHere(rest, false) && !a.IsLinkLocalUnicast()
+	if !endsHere(rest, false) || a.IsLinkLocalUnicast() {
+		return netip.Addr{}, nil, false
+	}
+	return a, rest, true
 }
 
 func bracketed(b []byte) (netip.Addr, []byte, bool) {
 	for i := 1; i < len(b) && i < 48; i++ {
 		if b[i] == ']' {
-			a, ok := Addr(b[1:i])
-			return a, b[i+1:], ok
+			if a, ok := Addr(b[1:i]); ok {
+				return a, b[i+1:], true
+			}
+			break
 		}
 	}
 	return netip.Addr{}, nil, false
@@ -244,11 +253,11 @@ func v6(b []byte) (netip.Addr, bool) {
 }
 
 func v6Done(out [16]byte, at, gap int) (netip.Addr, bool) {
-	if gap < 0 {
-		return netip.AddrFrom16(out).Unmap(), at == 16
-	}
-	if at == 16 {
+	if (at == 16) != (gap < 0) {
 		return netip.Addr{}, false
+	}
+	if gap < 0 {
+		return netip.AddrFrom16(out).Unmap(), true
 	}
 	var full [16]byte
 	copy(full[:], out[:gap])

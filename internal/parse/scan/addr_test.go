@@ -48,6 +48,9 @@ func TestAddr(t *testing.T) {
 		{"host.example", ""},
 		{"[2001:db8::1", ""},
 		{"face", ""},
+		{"1:2:3", ""},
+		{"fe80::1:2", ""},
+		{"2001:db8::1%eth0%1", ""},
 	} {
 		got, ok := Addr([]byte(c.tok))
 		check(t, "Addr", c.tok, c.want, got, ok)
@@ -57,8 +60,8 @@ func TestAddr(t *testing.T) {
 func check(t *testing.T, what, in, want string, got netip.Addr, ok bool) {
 	t.Helper()
 	if want == "" {
-		if ok {
-			t.Errorf("%s(%q) = %v, want none", what, in, got)
+		if ok || got != (netip.Addr{}) {
+			t.Errorf("%s(%q) = %v, %v, want none", what, in, got, ok)
 		}
 		return
 	}
@@ -86,6 +89,11 @@ func TestAddrPort(t *testing.T) {
 		{"host:22", ""},
 		{":22", ""},
 		{"22", ""},
+		{"face", ""},
+		{"fe80::1.22", ""},
+		{"[fe80::1]:22", ""},
+		{"2001:db8::1::443", ""},
+		{"1:2:3#53", ""},
 	} {
 		got, ok := AddrPort([]byte(c.tok))
 		check(t, "AddrPort", c.tok, c.want, got, ok)
@@ -149,9 +157,12 @@ func FuzzAddr(f *testing.F) {
 		if !ok && err == nil && len(host) > 1 && !want.Unmap().IsLinkLocalUnicast() && want.Zone() == "" && (host == s || len(s) == len(host)+2) {
 			t.Errorf("Addr(%q) refused, netip says %v", s, want)
 		}
-		if got, rest, ok := AddrPrefix([]byte(s)); ok {
-			if got.Is4In6() || got.Zone() != "" || len(rest) > len(s) {
-				t.Errorf("AddrPrefix(%q) = %v, %q", s, got, rest)
+		withPort, okPort := AddrPort([]byte(s))
+		prefix, rest, okPrefix := AddrPrefix([]byte(s))
+		for i, a := range []netip.Addr{got, withPort, prefix} {
+			if a.IsValid() != []bool{ok, okPort, okPrefix}[i] || a.Is4In6() || a.Zone() != "" || len(rest) > len(s) {
+				t.Errorf("%q: Addr %v %v, AddrPort %v %v, AddrPrefix %v %q %v", s, got, ok, withPort, okPort, prefix, rest, okPrefix)
+				break
 			}
 		}
 	})

@@ -10,6 +10,10 @@ import (
 // taken for another's: process ids come again.
 const sessionIdle = int64(600e9)
 
+// waitsFor is how long failures without an address wait for a line that is none
+// itself to bring it.
+const waitsFor = int64(120e9)
+
 // maxTaught bounds the user that is remembered of a connection.
 const maxTaught = 128
 
@@ -35,6 +39,7 @@ type conn struct {
 	addr       netip.Addr
 	user       []byte // never written to
 	counted    uint32 // attempts that were counted
+	silent     int64  // before its last line, ns
 	probed     bool   // a probe was counted
 	nameless   bool   // a line without an address told of a probe
 	classes    [8]tally
@@ -47,7 +52,8 @@ type tally struct {
 	n     uint32
 }
 
-// NewSessions returns one that remembers at most max connections.
+// NewSessions returns one that remembers at most max connections, or 16384
+// when max is 0.
 func NewSessions(max int) *Sessions {
 	s := &Sessions{}
 	s.reset(max)
@@ -55,10 +61,10 @@ func NewSessions(max int) *Sessions {
 }
 
 func (s *Sessions) reset(max int) {
-	*s = Sessions{max: min(maxSessions, max), index: map[uint64]int32{}, first: -1, last: -1}
-	if s.max < 1 {
-		s.max = 1
+	if max < 1 {
+		max = 1 << 14
 	}
+	*s = Sessions{max: min(maxSessions, max), index: map[uint64]int32{}, first: -1, last: -1}
 }
 
 // maxSessions is the most that NewSessions gives.
@@ -76,7 +82,10 @@ func (s *Sessions) Len() int { return len(s.index) }
 //   - what PAM says of an address and what the service says of it are two
 //     tellings of the same attempts, also when other processes tell them;
 //   - a probe counts once a connection, and not after a failure; one that was
-//     told without the address is counted by the next line that has it.
+//     told without the address is counted by the next line that has it;
+//   - failures that were told without the address are counted by the next line
+//     that has it, which becomes a failure if it was a plain Other of Class 0
+//     ("end connection"), and follows within two minutes: numbers come again.
 //
 // Other events without Conn stay as they are. An event of a connection that
 // has no address in the end counts 0: the line that brings it counts it.
@@ -184,7 +193,9 @@ func (s *Sessions) speak(key uint64, at int64) *conn {
 	} else if at-c.at > sessionIdle && at != 0 && c.at != 0 {
 		c.forget()
 	}
+	c.silent = 0
 	if at != 0 {
+		c.silent = max(at-c.at, 0)
 		c.at = max(at, c.at)
 	}
 	s.append(i)
@@ -231,10 +242,18 @@ func (c *conn) count(ev *Event) {
 			ev.Count = int(most - c.counted)
 			c.counted = most
 		}
+	case ev.Outcome == Other && c.waits(ev):
+		ev.Outcome, ev.Count = Failure, int(c.most()-c.counted)
+		c.counted = c.most()
 	case ev.Outcome == Other && (ev.Kind == Probe || ev.Kind == Plain && c.nameless && ev.Class == 0):
 		ev.Kind = Probe
 		c.countProbe(ev)
 	}
+}
+
+// waits reports whether failures wait for the address that ev brings.
+func (c *conn) waits(ev *Event) bool {
+	return ev.Kind == Plain && ev.Class == 0 && ev.Addr.IsValid() && c.most() > c.counted && c.silent <= waitsFor
 }
 
 func (c *conn) countProbe(ev *Event) {

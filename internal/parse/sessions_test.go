@@ -179,6 +179,9 @@ func randomEvent(r *rand.Rand, at int64) Event {
 	if r.IntN(8) == 0 {
 		ev.Outcome, ev.Kind, ev.Class = Other, Probe, 0
 	}
+	if r.IntN(8) == 0 { // as "end connection" is
+		ev.Outcome, ev.Kind, ev.Class, ev.Count = Other, Plain, 0, 1
+	}
 	if r.IntN(20) > 0 {
 		ev.Addr = netip.AddrFrom4([4]byte{192, 0, 2, byte(ev.Conn)})
 	}
@@ -203,12 +206,12 @@ func TestCountIsTheLargestClass(t *testing.T) {
 				sums[k] += n
 			}
 			s.Join(&ev, nil)
-			if ev.Count < 0 || ev.Count > 0 && !ev.Addr.IsValid() {
+			if ev.Count < 0 || ev.Count > 0 && !ev.Addr.IsValid() && (ev.Outcome == Failure || ev.Kind == Probe) {
 				t.Fatalf("seed %d: %+v", seed, ev)
 			}
 			if ev.Outcome == Failure {
 				counted[ev.Conn] += ev.Count
-			} else {
+			} else if ev.Kind == Probe {
 				probes[ev.Conn] += ev.Count
 			}
 		}
@@ -233,6 +236,45 @@ func flush(t *testing.T, s *Sessions, most, counted map[uint64]int, addr map[uin
 		s.Join(&ev, nil)
 		if got := counted[c] + ev.Count; got != max(n, 1) {
 			t.Fatalf("connection %d counts %d, want %d", c, got, n)
+		}
+	}
+}
+
+// TestAddressComesLast: what told of no address is counted by the line that
+// brings it, once, and soon; no other line turns into a failure.
+func TestAddressComesLast(t *testing.T) {
+	a, b := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("192.0.2.9")
+	lost := Event{Conn: 5, Time: 1e18, Outcome: Failure, Class: 2, Count: 1}
+	end := Event{Conn: 5, Time: 1e18 + 1e9, Addr: a, Count: 1}
+	late := end
+	late.Time += 130e9
+	begun := end
+	begun.Class, begun.Addr = 1, b
+	other := end
+	other.Conn = 6
+	success := end
+	success.Outcome = Success
+	for _, c := range []struct {
+		name string
+		evs  []Event
+		want string // "f" a failure, "o" other, with its count
+	}{
+		{"the end brings it", []Event{lost, end}, "f0 f1"},
+		{"two wait", []Event{lost, lost, end}, "f0 f0 f2"},
+		{"counted once", []Event{lost, end, end}, "f0 f1 o1"},
+		{"nothing waits", []Event{end}, "o1"},
+		{"too late", []Event{lost, late}, "f0 o1"},
+		{"another connection", []Event{lost, other}, "f0 o1"},
+		{"its number begins anew", []Event{lost, begun, end}, "f0 o1 o1"},
+		{"a login", []Event{lost, success}, "f0 s1"},
+	} {
+		s, got := NewSessions(8), []string(nil)
+		for _, ev := range c.evs {
+			s.Join(&ev, nil)
+			got = append(got, fmt.Sprint(ev.Outcome.String()[:1], ev.Count))
+		}
+		if g := strings.Join(got, " "); g != c.want {
+			t.Errorf("%s: %s, want %s", c.name, g, c.want)
 		}
 	}
 }

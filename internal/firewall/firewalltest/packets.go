@@ -114,35 +114,42 @@ func (s suite) packets(t *testing.T) {
 	w.unblock("192.0.2.16/28", "2001:db8:1:2::/64")
 	Dial(t, "192.0.2.17", srv, Passes)
 	Dial(t, "2001:db8:1:2::5", srv6, Passes)
-	s.answers(w, srv)
+	s.answers(w, "203.0.113.5", "203.0.113.0/28", "198.51.100.1")
+	s.answers(w, "2001:db8:1:3::5", "2001:db8:1:3::/64", "2001:db8:ffff::1")
 	s.lockdown(w, srv)
 	s.ends(w, srv)
 }
 
 // answers tries reject, slow, and ports.
-func (s suite) answers(w wall, srv netip.AddrPort) {
-	e := Entry("203.0.113.0/28", time.Hour)
+func (s suite) answers(w wall, from, prefix, to string) {
+	srv := Listen(w.t, to)
+	e := Entry(prefix, time.Hour)
 	if !s.caps.NoReject {
 		e.Action = firewall.Reject
 		w.block(e)
-		Dial(w.t, "203.0.113.5", srv, Refused)
+		Dial(w.t, from, srv, Refused)
 	}
 	if !s.caps.NoSlow {
 		e.Action = firewall.Slow
 		w.block(e)
 		for range 3 { // Options.Slow's default
-			Dial(w.t, "203.0.113.5", srv, Passes)
+			Dial(w.t, from, srv, Passes)
 		}
-		Dial(w.t, "203.0.113.5", srv, Dropped)
+		Dial(w.t, from, srv, Dropped)
 	}
 	if !s.caps.NoPorts {
-		e.Action, e.Ports = firewall.Drop, []firewall.Ports{{Proto: "tcp", From: srv.Port(), To: srv.Port()}}
+		for _, proto := range []string{"tcp", ""} {
+			e.Action, e.Ports = firewall.Drop, []firewall.Ports{{Proto: proto, From: srv.Port(), To: srv.Port()}}
+			w.block(e)
+			Dial(w.t, from, srv, Dropped)
+			Dial(w.t, from, Listen(w.t, to), Passes)
+		}
+		e.Ports[0].Proto = "udp"
 		w.block(e)
-		Dial(w.t, "203.0.113.5", srv, Dropped)
-		Dial(w.t, "203.0.113.5", Listen(w.t, "198.51.100.1"), Passes)
+		Dial(w.t, from, srv, Passes)
 	}
-	w.unblock("203.0.113.0/28")
-	Dial(w.t, "203.0.113.5", srv, Passes)
+	w.unblock(prefix)
+	Dial(w.t, from, srv, Passes)
 }
 
 // lockdown refuses all but the allowed and the known.
@@ -156,6 +163,10 @@ func (s suite) lockdown(w wall, srv netip.AddrPort) {
 	Dial(w.t, "192.0.2.20", srv, Passes)
 	Dial(w.t, "192.0.2.33", srv, Passes)
 	Dial(w.t, "203.0.113.5", Listen(w.t, "198.51.100.1"), Passes)
+	p.Lockdown.Until = time.Now().Add(2 * time.Second)
+	w.setup(p)
+	Dial(w.t, "203.0.113.5", srv, Dropped)
+	Dial(w.t, "203.0.113.5", srv, Passes) // the kernel has ended it; the SYN is sent again
 	w.setup(firewall.Policy{})
 	Dial(w.t, "203.0.113.5", srv, Passes)
 }

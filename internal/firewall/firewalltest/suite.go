@@ -47,6 +47,7 @@ func Run(t *testing.T, mk func(t *testing.T) firewall.Backend, caps Caps) {
 	t.Run("setup again keeps blocks", s.setupAgain)
 	t.Run("teardown removes ours only", s.teardown)
 	t.Run("cancelled", s.cancelled)
+	t.Run("like a map", s.model)
 	if caps.Max > 0 {
 		t.Run("full", s.full)
 	}

@@ -306,6 +306,44 @@ func TestSubtract(t *testing.T) {
 	}
 }
 
+// TestHostsDenyAnotherWriter: what others write meanwhile is not lost.
+func TestHostsDenyAnotherWriter(t *testing.T) {
+	for _, tc := range []struct {
+		writes int
+		ok     bool
+	}{{1, true}, {2, true}, {3, false}} {
+		_, path := newDeny(t, "x\n")
+		f := denyFile{path: path, name: "stoplog"}
+		writes := 0
+		err := f.update(func(denyText) []string {
+			if writes < tc.writes {
+				writes++
+				if err := os.WriteFile(path, []byte(strings.Repeat("theirs\n", writes)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return []string{"ALL: 192.0.2.1"}
+		})
+		if (err == nil) != tc.ok {
+			t.Errorf("%d writes: got %v", tc.writes, err)
+		}
+		got := readFile(t, path)
+		if !strings.HasPrefix(got, strings.Repeat("theirs\n", tc.writes)) || strings.Contains(got, "ALL") != tc.ok {
+			t.Errorf("%d writes: got %q", tc.writes, got)
+		}
+	}
+}
+
+func TestHostsDenyTooLarge(t *testing.T) {
+	w, path := newDeny(t, "x\n")
+	if err := os.Truncate(path, maxDenyFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Setup(t.Context(), Policy{}); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func FuzzHostsDeny(f *testing.F) {
 	d := denyFile{path: "hosts.deny", name: "stoplog"}
 	f.Add("")

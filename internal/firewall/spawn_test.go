@@ -26,6 +26,15 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) == 3 && os.Args[1] == "select" {
+		_, reason, err := firewall.Select(context.Background(), []string{os.Args[2]}, firewall.Options{})
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(reason)
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -254,5 +255,28 @@ func TestWallCuts(t *testing.T) {
 	}
 	if len(cut) != 1 || !cut[0].Cut || len(allowed) != 1 {
 		t.Errorf("got %v, %v", cut, allowed)
+	}
+}
+
+// TestWallExpires: the order reaches the wall that needs it.
+func TestWallExpires(t *testing.T) {
+	w, path := newDeny(t, "")
+	c, _ := served(t, Multi{w, NewDryRun()}, Limits{})
+	block(t, c, "192.0.2.0/28", time.Hour)
+	text := strings.ReplaceAll(readFile(t, path), "until=2", "until=1")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := readFile(t, path); strings.Contains(got, "192.0.2.0") {
+		t.Errorf("got %q, want it gone", got)
+	}
+	if err := c.Teardown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("after Teardown: got %v, want no file as before", err)
 	}
 }

@@ -41,9 +41,9 @@ func (e *Engine) Levels(addr netip.Addr, at int64) []Level {
 				v.Level, v.Capacity = l.table.Level(k, at, l.limit), e.roomAt(l, addr)
 				v.Empty = at + int64(l.table.Level(k, at, drop))
 			case rules.Window:
-				v.Level, v.Capacity = l.window.Count(k, at, l.rolling(1)), l.Over
+				v.Level, v.Capacity = l.window.Count(k, at, l.rolling(e.timesAt(addr))), l.Over*e.timesAt(addr)
 			case rules.Distinct:
-				v.Level, v.Capacity = l.distinct.Count(k, at, l.spread(1)), l.Over
+				v.Level, v.Capacity = l.distinct.Count(k, at, l.spread(1)), l.Over*e.timesAt(addr)
 			default:
 				continue
 			}
@@ -84,6 +84,14 @@ func (e *Engine) roomAt(l *level, addr netip.Addr) int {
 		return l.Capacity * n.Room
 	}
 	return l.Capacity
+}
+
+// timesAt is how many times the room of a window strangers at addr have.
+func (e *Engine) timesAt(addr netip.Addr) int {
+	if n := e.networkAt(addr); n != nil {
+		return max(n.Room, 1)
+	}
+	return 1
 }
 
 // Fullest lists the n buckets of all rules that are fullest for their

@@ -1,0 +1,234 @@
+package source
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// opened lists which files below dir this process has open.
+func opened(t testing.TB, dir string) (paths []string) {
+	entries, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	for _, e := range entries {
+		if target, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(target, dir) {
+			paths = append(paths, strings.TrimPrefix(target, dir+"/"))
+		}
+	}
+	return paths
+}
+
+func TestRotatedFilesAreClosedOnceQuiet(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "app.log")
+	writeFile(t, path, "")
+	r := startSet(t, Options{Quiet: 50 * time.Millisecond}, Spec{File: path})
+	r.caughtUp()
+	appendTo(t, path, "one\n")
+	r.wantTexts("one")
+	must(t, os.Rename(path, path+".1"))
+	writeFile(t, path, "two\n")
+	r.wantTexts("one", "two")
+	r.until("the rotated file to be closed", func() bool {
+		return fmt.Sprint(opened(t, dir)) == "[app.log]"
+	})
+
+	// A writer that comes back to it after all is heard at the next rotation.
+	appendTo(t, path+".1", "very late\n")
+	must(t, os.Rename(path+".1", path+".2"))
+	must(t, os.Rename(path, path+".1"))
+	writeFile(t, path, "three\n")
+	r.until("three lines more", func() bool { return len(r.lines) == 4 })
+	if got := strings.Join(r.texts()[2:], " "); got != "very late three" {
+		t.Errorf("got %q, want what came late, once, and the new line", got)
+	}
+}
+
+func TestDeletedFileIsClosedOnceQuiet(t *testing.T) {
+	dir := t.TempDir()
+	path := writeFile(t, filepath.Join(dir, "app.log"), "")
+	r := startSet(t, Options{Quiet: 50 * time.Millisecond}, Spec{File: path})
+	r.caughtUp()
+	must(t, os.Remove(path))
+	r.state(path, Waiting)
+	r.until("it to be closed", func() bool { return len(opened(t, dir)) == 0 })
+	writeFile(t, path, "new\n")
+	r.wantTexts("new")
+}
+
+func TestHalfALineAtARotatedEndIsSaid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.log")
+	w := openAppend(t, path)
+	r := startSet(t, Options{Quiet: 50 * time.Millisecond}, Spec{File: path})
+	r.caughtUp()
+	_, err := w.WriteString("whole\nFailed password from 192.0.2.1")
+	must(t, err)
+	r.wantTexts("whole")
+	must(t, os.Rename(path, path+".1"))
+	writeFile(t, path, "next\n")
+	r.until("the note", func() bool { return len(r.problems) > 0 })
+	r.wantTexts("whole", "next")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if want := "ends in half a line of 30 bytes"; !strings.Contains(r.problems[0], want) {
+		t.Errorf("got %q, want %q", r.problems[0], want)
+	}
+}
+
+func TestManyRotationsKeepFewFilesOpen(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "app.log")
+	writeFile(t, path, "")
+	r := startSet(t, Options{}, Spec{File: path})
+	r.caughtUp()
+	for i := range 3 * maxOlder {
+		must(t, os.Rename(path, fmt.Sprintf("%s.%d", path, i)))
+		appendTo(t, path, fmt.Sprintf("line %d\n", i))
+		r.until("the line", func() bool { return len(r.lines) == i+1 })
+	}
+	if n := len(opened(t, dir)); n > maxOlder+1 {
+		t.Errorf("%d files are open, want no more than %d", n, maxOlder+1)
+	}
+}
+
+func TestFileThatCannotBeReadAnyMoreIsOpenedAnew(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "one\ntwo\n")
+	set, err := New([]Spec{{File: path}}, Options{NoInotify: true, Since: time.Unix(1, 0)})
+	must(t, err)
+	out := make(chan *Batch, 10)
+	e := set.newEngine(out)
+	e.specs = set.specs
+	e.begun, e.first = time.Now(), true
+	e.scan()
+	f := e.list[0]
+	e.look(f)
+	e.first = false
+	e.read(t.Context(), f)
+	if n := len((<-out).Lines); n != 2 {
+		t.Fatalf("got %d lines, want 2", n)
+	}
+	e.fail(f, 0, os.ErrClosed) // as after ESTALE
+	e.showAll()
+	if st := f.snapshot(); st.State != Waiting || len(f.chain) != 0 {
+		t.Errorf("got %+v with %d files, want it to wait", st, len(f.chain))
+	}
+	appendTo(t, path, "three\n")
+	e.look(f)
+	e.read(t.Context(), f)
+	b := <-out
+	if len(b.Lines) != 1 || string(b.Lines[0].Text) != "three" || b.Lines[0].Number != 3 {
+		t.Errorf("got %v, want the third line", b.Lines)
+	}
+	e.closeAll()
+}
+
+// showAll brings every status up to date.
+func (e *engine) showAll() {
+	for _, f := range e.list {
+		f.showState()
+	}
+}
+
+func TestDirEvents(t *testing.T) {
+	for _, tt := range []struct {
+		ev            dirEvent
+		path          string
+		affects, glob bool // path as a name, and as a glob
+	}{
+		{dirEvent{"/var/log", "a.log"}, "/var/log/a.log", true, true},
+		{dirEvent{"/var/log", "b.log"}, "/var/log/a.log", false, false},
+		{dirEvent{"/var", "log"}, "/var/log/a.log", true, true},
+		{dirEvent{"/var", "lo"}, "/var/log/a.log", false, false},
+		{dirEvent{"/srv", "x"}, "/srv/*/a.log", false, true},
+		{dirEvent{"/srv/x", "a.log"}, "/srv/*/a.log", false, true},
+		{dirEvent{"/srv/x", "b.log"}, "/srv/*/a.log", false, false},
+		{dirEvent{"/var/log", ""}, "/var/log/a.log", true, true},
+		{dirEvent{}, "/var/log/a.log", true, true},
+	} {
+		if got := tt.ev.affects(tt.path); got != tt.affects {
+			t.Errorf("%v affects %s: got %v, want %v", tt.ev, tt.path, got, tt.affects)
+		}
+		if got := tt.ev.mayMatch(tt.path); got != tt.glob {
+			t.Errorf("%v may change %s: got %v, want %v", tt.ev, tt.path, got, tt.glob)
+		}
+	}
+}
+
+func TestDirWatchTellsOfNames(t *testing.T) {
+	d, err := newDirWatch()
+	must(t, err)
+	dir := t.TempDir()
+	sub := filepath.Join(dir, "sub")
+	must(t, os.Mkdir(sub, 0o755))
+	if !d.want(map[string]bool{dir: true, sub: true, filepath.Join(dir, "missing"): true}) {
+		t.Error("watching two directories is no news")
+	}
+	if d.want(map[string]bool{dir: true, sub: true}) {
+		t.Error("watching them again is news")
+	}
+	events := make(chan dirEvent, 100)
+	done := make(chan error, 1)
+	go func() { done <- d.run(func(ev dirEvent) { events <- ev }) }()
+	want := func(ev dirEvent) {
+		t.Helper()
+		for {
+			select {
+			case got := <-events:
+				if got == ev {
+					return
+				}
+			case <-time.After(patience):
+				t.Fatalf("waited for %v in vain", ev)
+			}
+		}
+	}
+	writeFile(t, filepath.Join(sub, "a"), "")
+	want(dirEvent{sub, "a"})
+	must(t, os.Rename(sub, sub+"2"))
+	want(dirEvent{dir, "sub2"})
+	want(dirEvent{sub, ""})
+	must(t, os.Mkdir(sub, 0o755))
+	if !d.want(map[string]bool{dir: true, sub: true}) {
+		t.Error("the directory that took the name is no news")
+	}
+	must(t, os.Remove(sub))
+	want(dirEvent{dir, "sub"})
+	d.close()
+	if err := <-done; err != nil {
+		t.Errorf("after close: %v", err)
+	}
+}
+
+func TestTailBuffer(t *testing.T) {
+	var b tailBuffer
+	for _, s := range []string{"first words\n", strings.Repeat("x", 10_000) + "\n", "the last ", "words\n"} {
+		n, err := b.Write([]byte(s))
+		if n != len(s) || err != nil {
+			t.Fatalf("got %d, %v", n, err)
+		}
+	}
+	if got := b.String(); got != "the last words" {
+		t.Errorf("got %q", got)
+	}
+	if len(b.buf) > tailSize {
+		t.Errorf("%d bytes are kept, want at most %d", len(b.buf), tailSize)
+	}
+}
+
+func TestPackingByMagic(t *testing.T) {
+	for head, want := range map[string]string{
+		"\x1f\x8b\x08\x00": "gzip", "\x28\xb5\x2f\xfd": "zstd", "\xfd7zXZ\x00": "xz", "BZh9": "bzip2",
+		"Nov 20": "", "": "", "\x1f\x8b": "",
+	} {
+		got := ""
+		if p := packingOf([]byte(head)); p != nil {
+			got = p.name
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", head, got, want)
+		}
+	}
+}

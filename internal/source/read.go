@@ -13,7 +13,7 @@ import (
 // read hands on what the files of f hold, the oldest file first, and queues f
 // again when its turn ends before they do.
 func (e *engine) read(ctx context.Context, f *follower) {
-	for i, blocks := 0, 0; i < len(f.chain); blocks++ {
+	for i, blocks := 0, 0; i < len(f.chain); {
 		if blocks == turnBlocks {
 			e.enqueue(f)
 			return
@@ -24,10 +24,12 @@ func (e *engine) read(ctx context.Context, f *follower) {
 		case err == nil && b == nil:
 			i++
 		case err == nil:
+			blocks++ // files with nothing to read do not use up the turn
 			if !e.deliver(ctx, f, i, b) {
 				return
 			}
 		case errors.Is(err, errTruncated):
+			blocks++
 			e.truncated(f, i)
 		case errors.Is(err, errRefilled):
 			e.addCopies(f, i, s.grown.Add(-clockTick))

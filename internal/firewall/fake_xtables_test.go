@@ -182,7 +182,9 @@ func (f *fakeXtables) Restore(_ context.Context, table string, lines []string) e
 	for _, l := range lines {
 		w := splitWords(l)
 		do := try.Append
-		if w[0] == "-D" {
+		if w[0] == "-I" {
+			do = func(table, chain string, spec ...string) error { return try.Insert(table, chain, 1, spec...) }
+		} else if w[0] == "-D" {
 			do = try.Delete
 		} else if w[0] != "-A" {
 			return errors.New("unknown command " + w[0])

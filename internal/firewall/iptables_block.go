@@ -72,7 +72,9 @@ func (f *xtFamily) block(ctx context.Context, live []Entry, ended map[netip.Pref
 	return nil
 }
 
-// put adds the rules of e, then takes out those that stood before.
+// put adds the rules of e, then takes out those that stood before. What slows
+// goes to the end and all else to the front: a slowed prefix leaves the chain by
+// RETURN, which must not save it from a harder block of the same addresses.
 func (f *xtFamily) put(e Entry, old *heldBlock) []xtOp {
 	rules := f.m.block(e)
 	f.w.held[e.Prefix] = e.Until
@@ -82,6 +84,12 @@ func (f *xtFamily) put(e Entry, old *heldBlock) []xtOp {
 	ops := make([]xtOp, 0, len(rules)+len(old.rules))
 	for _, r := range rules {
 		ops = append(ops, xtOp{"-A", r})
+	}
+	if e.Action != Slow {
+		slices.Reverse(ops)
+		for i := range ops {
+			ops[i].verb = "-I"
+		}
 	}
 	return append(ops, deletions(old.rules)...)
 }
@@ -100,7 +108,7 @@ func (f *xtFamily) remove(ctx context.Context, which func(Entry) bool) error {
 	return f.fail("deleting from "+f.blocksChain(), f.apply(ctx, ops))
 }
 
-// xtOp is one change to the chain of blocks: "-A" or "-D", and the rule.
+// xtOp is one change to the chain of blocks: "-A", "-I" or "-D", and the rule.
 type xtOp struct {
 	verb string
 	rule xtRule
@@ -128,15 +136,22 @@ func (f *xtFamily) apply(ctx context.Context, ops []xtOp) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		do := f.x.Append
-		if op.verb == "-D" {
-			do = f.x.Delete
-		}
-		if err := do(f.w.table, f.blocksChain(), op.rule.spec...); err != nil {
+		if err := f.applyOne(op); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (f *xtFamily) applyOne(op xtOp) error {
+	chain, spec := f.blocksChain(), op.rule.spec
+	switch op.verb {
+	case "-I":
+		return f.x.Insert(f.w.table, chain, 1, spec...)
+	case "-D":
+		return f.x.Delete(f.w.table, chain, spec...)
+	}
+	return f.x.Append(f.w.table, chain, spec...)
 }
 
 // restoreLines prints changes as iptables-restore reads them.

@@ -41,6 +41,7 @@ func (e *engine) read(ctx context.Context, f *follower) {
 	}
 	if len(f.chain) > 0 && f.backlog {
 		f.backlog = false
+		f.showState() // before anyone is told
 		e.arrived(f)
 	}
 }

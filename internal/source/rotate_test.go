@@ -108,6 +108,12 @@ var rotations = []rotation{
 	}},
 }
 
+// leavesNoName reports that after the rotation nothing by the log's name leads
+// to the file: one that comes and goes before it was opened once is lost.
+func (rot rotation) leavesNoName() bool {
+	return rot.name == "delete and create" || rot.name == "symlink switched" || rot.name == "directory swapped"
+}
+
 func pause(maxMs int) { time.Sleep(time.Duration(rand.IntN(maxMs*1000)) * time.Microsecond) }
 
 func copyFile(t testing.TB, from, to string) {
@@ -128,9 +134,6 @@ func TestNoLineIsLostOrDoubledByRotation(t *testing.T) {
 
 func TestNoLineIsLostOrDoubledWhenPolling(t *testing.T) {
 	for _, rot := range rotations {
-		if rot.name == "symlink switched" || rot.name == "directory swapped" || rot.name == "delete and create" {
-			continue // several changes between two looks leave nothing to find
-		}
 		t.Run(rot.name, func(t *testing.T) {
 			t.Parallel()
 			testRotation(t, rot, Options{NoInotify: true, Poll: 5 * time.Millisecond})
@@ -149,6 +152,9 @@ func testRotation(t *testing.T, rot rotation, o Options) {
 	for i := range rounds() {
 		c.write(w, 5)
 		pause(10)
+		if rot.leavesNoName() {
+			r.until("the file to be open", func() bool { return len(r.lines) == c.next })
+		}
 		w = rot.run(t, c, w, path, i, r)
 		c.write(w, 5)
 		pause(10)

@@ -17,17 +17,21 @@ var may = map[string][]string{
 	"source":   {},
 	"parse":    {"source", "parse/scan", "parse/pack"},
 	"bucket":   {},
-	"rules":    {"parse/pack"},
+	"rules":    {"source", "parse", "parse/pack"}, // compiled matches read events
 	"detect":   {"source", "parse", "rules", "bucket"},
 	"ledger":   {"detect"},
 	"firewall": {"firewall/*"},
 	"export":   {"export/*"},
+	"feed":     {"export"},
+	"tell":     {"rules"},
+	"metrics":  {"control"},
+	"doctor":   {"firewall", "protect", "rules", "control", "source", "parse"},
 	"protect":  {},
 	"priv":     {},
 	"control":  {},
 	"web":      {"control", "export"},
 	"pipeline": {"source", "parse", "parse/*", "rules", "detect", "ledger"},
-	"answer":   {"rules", "detect", "ledger"},
+	"tell":     {"rules"},
 	"daemon":   {"*"},
 }
 

@@ -31,7 +31,6 @@ var may = map[string][]string{
 	"control":  {},
 	"web":      {"control", "export"},
 	"pipeline": {"source", "parse", "parse/*", "rules", "detect", "ledger"},
-	"tell":     {"rules"},
 	"daemon":   {"*"},
 }
 

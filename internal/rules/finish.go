@@ -2,7 +2,6 @@ package rules
 
 import (
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -225,11 +224,7 @@ func (c *checker) patternOf(in *sink, d *draft) {
 		d.Pattern.Outcome = "failure"
 	}
 	hasIP := namesIP(p.Text)
-	if hasIP {
-		in.try(d.Pattern)
-	} else if _, err := regexp.Compile(p.Text); err != nil {
-		in.failAt(p.Line, p.Column, "RE2: no look-around, no back-references", "no regular expression: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
-	}
+	in.try(d.Pattern, hasIP)
 	if d.Match.Services != nil {
 		in.fail(d.node, "leave service out", "a rule with a pattern looks at its own lines only")
 	}
@@ -246,9 +241,12 @@ func namesIP(text string) bool {
 
 // try compiles the pattern and runs its test lines; each line's mistake is
 // told at the line.
-func (s *sink) try(p *Pattern) {
+func (s *sink) try(p *Pattern, hasIP bool) {
 	_, ps := pack.CompilePattern("pattern", p.Text, nil, nil)
 	for _, q := range ps {
+		if q.Warning && !hasIP {
+			continue // it is meant so: the rule does not count by source
+		}
 		s.c.add(Problem{File: s.file, Line: p.Line, Column: p.Column, Msg: q.Msg, Warning: q.Warning})
 	}
 	if pack.Broken(ps) {

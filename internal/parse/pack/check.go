@@ -18,7 +18,7 @@ func CompilePattern(name, expr string, matches, ignores []string) (*Pack, []Prob
 	}
 	var ps []Problem
 	if !e.hasIP {
-		ps = append(ps, Problem{Msg: "the pattern has no group (?P<ip>…) or <ip>: whom should an event name?"})
+		ps = append(ps, Problem{Msg: "the pattern has no group (?P<ip>…) or <ip>: its events name nobody", Warning: true})
 	}
 	for _, w := range doubts(e, re) {
 		ps = append(ps, Problem{Msg: w, Warning: true})

@@ -90,12 +90,14 @@ func TestCompilePattern(t *testing.T) {
 		{expr, []string{"nothing"}, nil, `line 1 of matches does not match: "nothing"`},
 		{expr, nil, good[:1], "line 1 of ignores matches, address 192.0.2.7"},
 		{"abc(", nil, nil, "the pattern is not RE2: missing closing )"},
-		{"abc", nil, nil, "the pattern has no group (?P<ip>…)"},
 	} {
 		p, ps := CompilePattern("my-app", tt.expr, tt.matches, tt.ignore)
 		if p != nil || len(ps) == 0 || !strings.Contains(ps[0].Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.expr, ps, tt.want)
 		}
+	}
+	if p, ps := CompilePattern("x", "abc", nil, nil); p == nil || len(ps) != 1 || !ps[0].Warning {
+		t.Errorf("a pattern that names nobody: got %v, %v, want it with a warning", p, ps)
 	}
 	if _, ps := CompilePattern("x", `ab (?<!y)`, nil, nil); len(ps) != 1 || ps[0].Offset != 3 {
 		t.Errorf("offset: got %+v, want 3", ps)

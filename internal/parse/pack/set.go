@@ -136,6 +136,9 @@ func (s *Set) MatchTagged(tag, msg []byte, m *Match) bool {
 	return s.match(msg, m, &w)
 }
 
+// Knows reports whether MatchTagged has packs that know tag itself.
+func (s *Set) Knows(tag []byte) bool { return s.forTag(tag) != nil }
+
 // forTag returns the packs that know tag or a word of it.
 func (s *Set) forTag(tag []byte) []int16 {
 	if p := s.byProgram[string(tag)]; p != nil {

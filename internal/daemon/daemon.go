@@ -19,6 +19,7 @@ import (
 	"stoplog/internal/protect"
 	"stoplog/internal/rules"
 	"stoplog/internal/source"
+	"stoplog/internal/tell"
 )
 
 // Options are what a daemon is made of. The caller keeps nothing of it.
@@ -59,6 +60,7 @@ type daemon struct {
 	stopped chan struct{}
 	keeper  *keeper
 	errands *errands
+	teller  *tell.Teller
 	sources *source.Set
 
 	// of the loop:
@@ -107,6 +109,11 @@ func open(o Options) (*daemon, error) {
 		positions: map[string]source.Pos{}, recovering: true,
 		errands: newErrands(o.Log),
 	}
+	var err error
+	if d.teller, err = d.newTeller(set); err != nil {
+		return nil, &RulesError{Problems: []rules.Problem{{File: o.RulesName, Msg: err.Error()}}}
+	}
+	d.errands.tell = d.tell
 	for _, w := range set.Warnings {
 		d.log.Warn("rules", "warning", w.Error())
 	}
@@ -149,6 +156,7 @@ func (d *daemon) run(parent context.Context) error {
 		{"following the logs", func(ctx context.Context) error { return d.sources.Run(ctx, batches) }},
 		{"keeping the walls", d.keeper.run},
 		{"answering", d.errands.run},
+		{"telling", d.teller.Run},
 		{"the control socket", func(ctx context.Context) error { return control.Serve(ctx, d.opt.Listener, &door{d}) }},
 	}
 	d.refreshProtected(time.Now())

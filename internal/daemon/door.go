@@ -332,7 +332,7 @@ func (d *daemon) trouble() []string {
 	if n := d.errands.dropped.Load(); n > 0 {
 		ts = append(ts, fmt.Sprintf("%d programs of exec answers were not run: too many waited", n))
 	}
-	return ts
+	return append(ts, d.tellTrouble()...)
 }
 
 var _ control.Daemon = (*door)(nil)

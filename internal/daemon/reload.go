@@ -105,6 +105,9 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	kit, err := pipeline.NewKit(set, time.Local)
 	var lifted ledger.Lifted
 	if err == nil {
+		_, err = d.newTeller(set) // a template that fails is found before anything changes
+	}
+	if err == nil {
 		lifted, err = d.ledger.SetOptions(d.ledgerOptions(set), now)
 	}
 	if err != nil {
@@ -113,6 +116,9 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	}
 	// Nothing from here on can fail: the old rules end here.
 	if err := d.sources.Update(sourceSpecs(set)); err != nil {
+		d.note("reload: " + err.Error())
+	}
+	if err := d.teller.Swap(set.Notify); err != nil {
 		d.note("reload: " + err.Error())
 	}
 	d.set = set

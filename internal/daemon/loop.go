@@ -44,6 +44,9 @@ func (d *daemon) loop(ctx context.Context, batches <-chan *source.Batch) {
 			d.expire(time.Now())
 		case <-caughtUp:
 			caughtUp = nil
+			for len(batches) > 0 { // sent before: they are part of catching up
+				d.take(<-batches)
+			}
 			d.recovered(time.Now())
 		case <-save.C:
 			d.saveIfDirty(time.Now())
@@ -141,6 +144,9 @@ func (d *daemon) recovered(now time.Time) {
 	}
 	d.recovering = false
 	d.apply(d.ledger.RecoveryDone(now), "recovered")
+	// Positions that are known for the first time must survive a crash: without
+	// them the next start would begin at the end of the logs.
+	d.saveIfDirty(now)
 	d.log.Info("caught up with the logs", "blocks", len(d.ledger.List(now)))
 }
 

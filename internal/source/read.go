@@ -40,6 +40,11 @@ func (e *engine) read(ctx context.Context, f *follower) {
 		}
 	}
 	if len(f.chain) > 0 && f.backlog {
+		// Where the first line to come will stand is worth keeping: a start
+		// that finds no position begins at the end as it is by then.
+		if f.lines == 0 && !e.tellPos(ctx, f) {
+			return
+		}
 		f.backlog = false
 		f.showState() // before anyone is told
 		e.arrived(f)
@@ -70,6 +75,14 @@ func (e *engine) deliver(ctx context.Context, f *follower, i int, b *block) bool
 	e.standBy(f, batch, now)
 	f.lines += lines
 	f.count(int64(len(batch.Lines)), cut)
+	e.saved.set(f.path, batch.Pos)
+	return e.send(ctx, batch)
+}
+
+// tellPos hands on where f stands, without lines.
+func (e *engine) tellPos(ctx context.Context, f *follower) bool {
+	now := time.Now()
+	batch := &Batch{Origin: f.origin, Arrival: now, Backlog: f.backlog, Pos: f.posAfter(len(f.chain)-1, now)}
 	e.saved.set(f.path, batch.Pos)
 	return e.send(ctx, batch)
 }

@@ -89,8 +89,8 @@ func fill(tmp *os.File, old fs.FileInfo, text []byte) error {
 	mode := fs.FileMode(0o644)
 	if old != nil {
 		mode = old.Mode().Perm()
-		if st, ok := old.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
-			if err := tmp.Chown(int(st.Uid), int(st.Gid)); err != nil {
+		if uid, gid := owner(old); uid != os.Geteuid() || gid != os.Getegid() {
+			if err := tmp.Chown(uid, gid); err != nil {
 				return err
 			}
 		}
@@ -102,6 +102,13 @@ func fill(tmp *os.File, old fs.FileInfo, text []byte) error {
 		return err
 	}
 	return tmp.Sync()
+}
+
+func owner(fi fs.FileInfo) (uid, gid int) {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid), int(st.Gid)
+	}
+	return os.Geteuid(), os.Getegid()
 }
 
 // syncDir makes the rename last.

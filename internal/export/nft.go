@@ -2,8 +2,8 @@ package export
 
 import "bufio"
 
-// nftMax keeps timeouts well under what the kernel's milliseconds can hold.
-const nftMax = 10 * 365 * 24 * 3600
+// nftMax is the longest timeout in seconds: nft reads eight digits and no more.
+const nftMax = 99_999_999
 
 // nft is a file for `nft -f` (nft(8)): a table of its own, replaced in one
 // transaction. It drops before connection marks and filters, but lets replies

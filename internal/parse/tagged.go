@@ -40,7 +40,23 @@ func (p *Parser) scanMessage(msg []byte, ev *Event) bool {
 		return true
 	}
 	*ev = Event{Fields: ev.Fields[:0]}
-	return p.packed(msg, ev)
+	if p.packed(msg, ev) {
+		return true
+	}
+	if p.hinted != nil || p.known(s) {
+		return false
+	}
+	*ev = Event{Fields: ev.Fields[:0]}
+	return generic(msg, ev)
+}
+
+// known reports whether somebody here knows the program under this tag; s is
+// its scanner. The kernel's log is many programs'.
+func (p *Parser) known(s scanner) bool {
+	if string(p.tag) == "kernel" {
+		return false
+	}
+	return s != nil || p.opt.Packs != nil && p.opt.Packs.Knows(p.tag)
 }
 
 // strip drops what the kernel and Solaris put before a message: "[  970.699396] "

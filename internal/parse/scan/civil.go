@@ -22,13 +22,13 @@ func (s *stamp) resolve(ref int64, loc *time.Location) (int64, bool) {
 	return sec*1e9 + s.nano, ok
 }
 
-// near finds the year where there is none: the latest one in which the date
+// near finds the year where there is none, or 0000: the latest one in which the date
 // exists and is not more than a day after ref.
 func (s *stamp) near(ref int64, loc *time.Location) (int64, bool) {
 	if s.month < 1 || s.month > 12 || s.day < 1 || s.day > 31 {
 		return 0, false
 	}
-	if s.year >= 0 {
+	if s.year > 0 || s.short {
 		if s.year < 1900 || s.day > daysIn(s.year, s.month) {
 			return 0, false
 		}

@@ -17,6 +17,7 @@ type envelope struct {
 	module []byte // "pam_unix(sshd:auth)" or "(pam_unix)" out of the tag
 	nested bool   // inside another envelope
 	sure   bool   // nothing but syslog writes such a head
+	sealed bool   // host and tag stand there as syslog writes them
 }
 
 // open reads the envelope of a line in a syslog file and reports whether there
@@ -74,7 +75,9 @@ func (p *Parser) header(b []byte, e *envelope) bool {
 		if !level {
 			if after, ok := tagged(b, tok, e); ok {
 				e.msg = scan.TrimLeft(after)
-				e.sure = e.time != 0 && e.host != nil && e.pid != nil && tok[len(tok)-1] == ':'
+				colon := tok[len(tok)-1] == ':'
+				e.sure = e.time != 0 && e.host != nil && e.pid != nil && colon
+				e.sealed = e.host != nil && (e.pid != nil || colon)
 				return true
 			}
 		}

@@ -18,8 +18,11 @@ func (p *Parser) packed(msg []byte, ev *Event) bool {
 	return false
 }
 
-// bareByPack reads a line by the packs: as a whole, and, of the service that
-// the user named, also behind its envelope.
+// bareByPack reads a whole line by the packs: of the service that the user
+// named, or any. A word of a bare line that looks like a tag ("HORDE [error]")
+// does not keep it from them, unless all that syslog writes before a message is
+// there; patterns begin at the line's start, so that a message behind a tag
+// passes for no other program's line.
 func (p *Parser) bareByPack(b []byte, ev *Event) bool {
 	if p.opt.Packs == nil {
 		return false
@@ -29,7 +32,7 @@ func (p *Parser) bareByPack(b []byte, ev *Event) bool {
 		take(ev, &p.match)
 		return true
 	}
-	if p.tag == nil && p.opt.Packs.MatchBare(b, &p.match) {
+	if !p.sure && p.opt.Packs.MatchBare(b, &p.match) {
 		take(ev, &p.match)
 		return true
 	}

@@ -36,6 +36,7 @@ type Parser struct {
 	now int64
 	envelope
 	line   []byte // being read, without containers' wrapping
+	inner  bool   // the line is read from behind its tag
 	hinted scanner
 	digits [20]byte // of the process id that a journal entry names
 	web    web      // formats and memory of the web families
@@ -68,7 +69,7 @@ func New(o Options) (*Parser, error) {
 func (p *Parser) Parse(line *source.Line, now int64, ev *Event) bool {
 	*ev = Event{Fields: ev.Fields[:0]}
 	p.now = now
-	p.envelope = envelope{}
+	p.envelope, p.inner = envelope{}, false
 	if line.Cut {
 		p.line = nil
 		return line.Entry == nil && len(line.Text) >= 8 && addressed(line.Text) && p.bare(line.Text, ev)
@@ -137,14 +138,15 @@ func addressed(b []byte) bool {
 }
 
 // bare reads a line of a server's own log. What only the server writes is
-// verified.
+// verified; what stands behind a host and a tag may have gone through syslog,
+// to which anybody writes.
 func (p *Parser) bare(b []byte, ev *Event) bool {
 	if p.hinted != nil && p.hintedLine(b, ev) {
 		p.finish(ev)
 		return true
 	}
 	if bareWeb(p, b, ev) || bareDaemon(p, b, ev) || bareAuth(p, b, ev) {
-		ev.Verified = true
+		ev.Verified = !p.sealed && !p.inner
 	} else {
 		*ev = Event{Fields: ev.Fields[:0]}
 		if !p.bareByPack(b, ev) {

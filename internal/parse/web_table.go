@@ -124,6 +124,7 @@ func bareWeb(p *Parser, line []byte, ev *Event) bool {
 	case p.web.format != nil:
 		ok = p.formatted(line, ev)
 	case line[0] != '{' && line[len(line)-1] == '}' && p.time != 0:
+		p.inner = p.tag != nil
 		ok = jsonLog(p, behindHeader(line), ev)
 	default:
 		ok = bareAny(p, line, ev)
@@ -152,7 +153,11 @@ func (p *Parser) formatted(line []byte, ev *Event) bool {
 		return true
 	}
 	*ev = Event{Fields: ev.Fields[:0]}
-	return p.open(line, &p.envelope) && len(p.msg) > 0 && p.web.format.match(p, p.msg, ev)
+	if !p.open(line, &p.envelope) || len(p.msg) == 0 {
+		return false
+	}
+	p.inner = p.tag != nil
+	return p.web.format.match(p, p.msg, ev)
 }
 
 // bareAny decides by the first bytes which families a line may be of.

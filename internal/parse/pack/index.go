@@ -350,7 +350,8 @@ var index = []indexed{
 	{file: "keycloak.yaml", name: "keycloak",
 		logs: []string{"/opt/keycloak/data/log/keycloak.log"},
 		literals: [][]string{
-			{"\"user_not_found", "\"invalid_user_credentials", "\"user_disabled", "\"user_temporarily_disabled", "\"invalid_client_credentials", "\"invalid_authentication_session", "\"access_denied", "user_not_found", "invalid_user_credentials", "user_disabled", "user_temporarily_disabled", "invalid_client_credentials", "invalid_authentication_session", "access_denied"},
+			{"\"invalid_user_credentials", "\"user_disabled", "\"user_temporarily_disabled", "\"invalid_client_credentials", "\"invalid_authentication_session", "\"access_denied", "invalid_user_credentials", "user_disabled", "user_temporarily_disabled", "invalid_client_credentials", "invalid_authentication_session", "access_denied"},
+			{"\"user_not_found", "user_not_found"},
 			{"ipAddress="},
 		}},
 	{file: "lemonldap-ng.yaml", name: "lemonldap-ng",

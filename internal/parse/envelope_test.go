@@ -321,6 +321,8 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(`{"log":"sshd[12]: Inv\u0061lid user x from 192.0.2.7\n","stream":"stderr","time":"2026-11-20T09:23:10.5Z"}`), "")
 	f.Add([]byte("<38>1 2026-11-20T09:23:10.123Z host sshd 12 ID47 [a@1 b=\"c \\\" ] d\"] x"), "pam")
+	f.Add([]byte(`{"log":"\n","stream":"stderr","time":"2026-11-20T09:23:10.5Z"}`), "")
+	f.Add([]byte("2026-11-20T09:23:10.5Z stdout F "), "x")
 	packs, err := pack.Builtin()
 	if err != nil {
 		f.Fatal(err)

@@ -95,9 +95,10 @@ func (p *Parser) text(b []byte, ev *Event) bool {
 	}
 	inner, ns, wrapped := p.container(b)
 	if wrapped {
-		b, p.line = inner, inner
+		b = trimEnd(inner)
+		p.line = b
 	}
-	if !p.plain(b, ev) {
+	if len(b) < 8 || !p.plain(b, ev) {
 		return false
 	}
 	if ev.Time == 0 {

@@ -54,8 +54,8 @@ func boxed(b []byte) (a netip.Addr, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '[' {
 		return a, b, false
 	}
-	i := bytes.IndexByte(b, ']')
-	if i < 0 || i > 64 {
+	i := bytes.IndexByte(b[:min(len(b), 65)], ']')
+	if i < 0 {
 		return a, b, false
 	}
 	in := b[1:i]

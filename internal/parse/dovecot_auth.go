@@ -18,7 +18,11 @@ import (
 // at; two that tell different addresses mean none.
 func dovecotPassdb(msg []byte, ev *Event) bool {
 	found := false
-	for off := 0; off < len(msg); {
+	open := bytes.IndexByte(msg, '(')
+	if open < 0 {
+		return false
+	}
+	for off := open + 1; off < len(msg); {
 		i := bytes.IndexByte(msg[off:], ')')
 		if i < 0 {
 			break
@@ -67,8 +71,8 @@ func (id *dovecotID) name(msg []byte, ev *Event) {
 	joinUser(ev, dovecotAuth)
 }
 
-// dovecotIdentity reads the identity that ends with the parenthesis at close,
-// and the message behind it.
+// dovecotIdentity reads the identity that ends with the parenthesis at closing,
+// and the message behind it. It looks at a bounded part of either.
 func dovecotIdentity(msg []byte, closing int) (id dovecotID, ok bool) {
 	rest := msg[closing+1:]
 	if s, ok := scan.After(rest, "<"); ok {
@@ -93,7 +97,7 @@ func dovecotIdentity(msg []byte, closing int) (id dovecotID, ok bool) {
 		head = head[:i]
 		if a, ok := scan.Addr(part); ok {
 			id.addr, id.at = a, i
-			return id, bytes.IndexByte(head, '(') >= 0
+			return id, true
 		}
 		if s, ok := scan.After(part, "<"); ok {
 			id.session, ok = scan.Before(s, ">")
@@ -125,7 +129,7 @@ func dovecotVerdict(m []byte) (Kind, bool) {
 	}
 	for i := range dovecotVerdicts {
 		if rest, ok := scan.After(m, dovecotVerdicts[i].text); ok {
-			if scan.Has(rest, "User not known") {
+			if hasPrefix(rest, "User not known") {
 				return UnknownUser, true
 			}
 			return dovecotVerdicts[i].kind, true

@@ -61,7 +61,9 @@ type daemon struct {
 	keeper  *keeper
 	errands *errands
 	teller  *tell.Teller
-	sources *source.Set
+	// metricsAt holds one: where the metrics are to be.
+	metricsAt chan rules.Metrics
+	sources   *source.Set
 
 	// of the loop:
 	set        *rules.Set
@@ -107,7 +109,7 @@ func open(o Options) (*daemon, error) {
 		opt: o, log: o.Log, started: now, set: set,
 		asks: make(chan func()), stopped: make(chan struct{}),
 		positions: map[string]source.Pos{}, recovering: true,
-		errands: newErrands(o.Log),
+		errands: newErrands(o.Log), metricsAt: make(chan rules.Metrics, 1),
 	}
 	var err error
 	if d.teller, err = d.newTeller(set); err != nil {
@@ -141,6 +143,7 @@ func open(o Options) (*daemon, error) {
 		return nil, err
 	}
 	d.files = watchFiles(set)
+	d.setMetrics(set.Listen.Metrics)
 	return d, nil
 }
 
@@ -157,6 +160,7 @@ func (d *daemon) run(parent context.Context) error {
 		{"keeping the walls", d.keeper.run},
 		{"answering", d.errands.run},
 		{"telling", d.teller.Run},
+		{"the metrics", d.metrics},
 		{"the control socket", func(ctx context.Context) error { return control.Serve(ctx, d.opt.Listener, &door{d}) }},
 	}
 	d.refreshProtected(time.Now())

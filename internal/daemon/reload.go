@@ -121,6 +121,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	if err := d.teller.Swap(set.Notify); err != nil {
 		d.note("reload: " + err.Error())
 	}
+	d.setMetrics(set.Listen.Metrics)
 	d.set = set
 	d.machine.Swap(kit)
 	d.files = watchFiles(set)

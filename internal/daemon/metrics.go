@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"stoplog/internal/metrics"
+	"stoplog/internal/rules"
+)
+
+// againAfter is the wait before a listener that failed is tried again.
+const againAfter = 10 * time.Second
+
+// setMetrics tells the metrics where to be. It never blocks; the latest holds.
+func (d *daemon) setMetrics(m rules.Metrics) {
+	select {
+	case <-d.metricsAt:
+	default:
+	}
+	d.metricsAt <- m // only the loop's goroutine sends
+}
+
+// metrics shows the metrics where the rules say, until ctx ends. What fails
+// is noted and tried again: it must not end the watch.
+func (d *daemon) metrics(ctx context.Context) error {
+	var now rules.Metrics
+	var parts sync.WaitGroup
+	end := func() {}
+	for {
+		select {
+		case m := <-d.metricsAt:
+			if reflect.DeepEqual(m, now) {
+				continue
+			}
+			end()
+			parts.Wait()
+			now = m
+			var own context.Context
+			own, end = context.WithCancel(ctx)
+			if m.Addr != "" {
+				parts.Go(func() { d.serveMetrics(own, m) })
+			}
+			if m.Textfile != "" {
+				parts.Go(func() { metrics.Textfile(own, m.Textfile, d.collector(), d.metricsProblem(own)) })
+			}
+		case <-ctx.Done():
+			end()
+			parts.Wait()
+			return nil
+		}
+	}
+}
+
+func (d *daemon) collector() *metrics.Collector {
+	return metrics.New(func(ctx context.Context) (metrics.Reading, error) {
+		s, err := (&door{d}).Status(ctx)
+		r := metrics.Reading{Status: s}
+		for _, n := range d.teller.Stats() {
+			r.Notify = append(r.Notify, metrics.Notify{Name: n.Name, Sent: n.Sent, Failed: n.Failed, Waiting: n.Waiting})
+		}
+		return r, err
+	})
+}
+
+// serveMetrics keeps the listener open.
+func (d *daemon) serveMetrics(ctx context.Context, m rules.Metrics) {
+	at := metrics.Door{Addr: m.Addr, TokenFile: m.TokenFile, Clients: m.Clients}
+	for ctx.Err() == nil {
+		l, err := at.Listen()
+		if err == nil {
+			d.log.Info("metrics", "listening", l.Addr().String())
+			err = metrics.Serve(ctx, l, d.collector(), at)
+		}
+		if err == nil {
+			return
+		}
+		d.metricsProblem(ctx)(err)
+		select {
+		case <-time.After(againAfter):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// metricsProblem notes what fails; nil, that it passed, is logged.
+func (d *daemon) metricsProblem(ctx context.Context) func(error) {
+	return func(err error) {
+		if err == nil {
+			d.log.Info("metrics: works again")
+			return
+		}
+		_ = d.ask(ctx, func() { d.note("metrics: " + err.Error()) })
+	}
+}

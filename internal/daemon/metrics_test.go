@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"stoplog/internal/rules"
+)
+
+// TestMetricsFollowTheRules moves the listener by a reload and ends it.
+func TestMetricsFollowTheRules(t *testing.T) {
+	d := &daemon{log: slog.New(slog.NewTextHandler(io.Discard, nil)), metricsAt: make(chan rules.Metrics, 1), asks: make(chan func()), stopped: make(chan struct{})}
+	close(d.stopped) // nobody answers asks: the listener shows "down"
+	teller, err := d.newTeller(&rules.Set{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.teller = teller
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.metrics(ctx) }()
+	for _, name := range []string{"a.sock", "b.sock"} {
+		m := rules.Metrics{Listener: rules.Listener{Addr: filepath.Join(t.TempDir(), name)}}
+		d.setMetrics(m)
+		d.setMetrics(m) // again: nothing changes
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			for {
+				c, err := (&net.Dialer{}).DialContext(ctx, "unix", m.Addr)
+				if err == nil || ctx.Err() != nil || t.Context().Err() != nil {
+					return c, err
+				}
+			}
+		}}}
+		a, err := client.Get("http://stoplog/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(a.Body)
+		a.Body.Close()
+		if want := "# HELP stoplog_up"; len(b) < len(want) || string(b[:len(want)]) != want {
+			t.Errorf("%s shows %q", name, b)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("metrics = %v, want nil", err)
+	}
+}

@@ -1,0 +1,124 @@
+package metrics
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDoor(t *testing.T) {
+	dir := t.TempDir()
+	good, empty := filepath.Join(dir, "good"), filepath.Join(dir, "empty")
+	for name, text := range map[string]string{good: "s3cret\n", empty: "\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nets := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}
+	for _, c := range []struct {
+		name, peer, method, path, auth string
+		door                           Door
+		want                           int
+	}{
+		{"open", "192.0.2.1:99", "GET", "/metrics", "", Door{}, 200},
+		{"HEAD", "192.0.2.1:99", "HEAD", "/metrics", "", Door{}, 200},
+		{"POST", "192.0.2.1:99", "POST", "/metrics", "", Door{}, 405},
+		{"elsewhere", "192.0.2.1:99", "GET", "/", "", Door{}, 404},
+		{"a client", "192.0.2.1:99", "GET", "/metrics", "", Door{Clients: nets}, 200},
+		{"a mapped client", "[::ffff:192.0.2.1]:99", "GET", "/metrics", "", Door{Clients: nets}, 200},
+		{"a client by IPv6", "[2001:db8::1%eth0]:99", "GET", "/metrics", "", Door{Clients: nets}, 200},
+		{"no client", "198.51.100.1:99", "GET", "/metrics", "", Door{Clients: nets}, 403},
+		{"no address", "@", "GET", "/metrics", "", Door{Clients: nets}, 403},
+		{"a unix socket", "@", "GET", "/metrics", "", Door{Addr: "/run/x", Clients: nets}, 200},
+		{"the token", "192.0.2.1:99", "GET", "/metrics", "Bearer s3cret", Door{TokenFile: good}, 200},
+		{"its scheme in small letters", "192.0.2.1:99", "GET", "/metrics", "bearer s3cret", Door{TokenFile: good}, 200},
+		{"no token", "192.0.2.1:99", "GET", "/metrics", "", Door{TokenFile: good}, 401},
+		{"a wrong one", "192.0.2.1:99", "GET", "/metrics", "Bearer s3cre", Door{TokenFile: good}, 401},
+		{"another scheme", "192.0.2.1:99", "GET", "/metrics", "Basic s3cret", Door{TokenFile: good}, 401},
+		{"an empty token", "192.0.2.1:99", "GET", "/metrics", "Bearer ", Door{TokenFile: empty}, 401},
+		{"a token's file that is gone", "192.0.2.1:99", "GET", "/metrics", "Bearer ", Door{TokenFile: "/none"}, 401},
+		{"the token, but no client", "198.51.100.1:99", "GET", "/metrics", "Bearer s3cret", Door{TokenFile: good, Clients: nets}, 403},
+	} {
+		r := httptest.NewRequest(c.method, c.path, nil)
+		r.RemoteAddr = c.peer
+		r.Header.Set("Authorization", c.auth)
+		w := httptest.NewRecorder()
+		Handler(fixed(full(), nil), c.door).ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s: %d, want %d", c.name, w.Code, c.want)
+		}
+		if c.want != 200 && strings.Contains(w.Body.String(), "stoplog_") {
+			t.Errorf("%s: metrics in the refusal", c.name)
+		}
+	}
+}
+
+// TestServe goes through a real unix socket, replacing a stale one.
+func TestServe(t *testing.T) {
+	d := Door{Addr: filepath.Join(t.TempDir(), "m.sock")}
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.Addr, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	if _, err := d.Listen(); err == nil || !strings.Contains(err.Error(), "somebody listens") {
+		t.Errorf("over a live socket: %v, want an error", err)
+	}
+	stale.Close()
+	l, err := d.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fi, err := os.Stat(d.Addr); err != nil || fi.Mode().Perm() != 0o660 {
+		t.Errorf("mode %v %v, want 0660", fi.Mode(), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, fixed(full(), nil), d) }()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", d.Addr)
+	}}}
+	a, err := client.Get("http://stoplog/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := body(t, a.Body); !strings.Contains(b, "stoplog_up 1") {
+		t.Errorf("got %s", b)
+	}
+	// A client that says nothing does not keep the end waiting for long.
+	c, err := net.Dial("unix", d.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("Serve = %v, want nil", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it does not end")
+	}
+}
+
+func TestServeWantsItsToken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Serve(t.Context(), l, fixed(full(), nil), Door{TokenFile: "/none"})
+	if err == nil || !strings.Contains(err.Error(), "/none") {
+		t.Errorf("%v, want the file's name", err)
+	}
+	if _, err := l.Accept(); err == nil {
+		t.Error("the listener is still open")
+	}
+}

@@ -23,6 +23,17 @@ func (t *Table) alloc(homes int) {
 	t.slots = make([]slot, homes+min(8+homes/64, 1024))
 }
 
+// widen makes room for one more: by dropping what has long drained, if that is
+// worth the pass, and else by growing.
+func (t *Table) widen(at int64) {
+	if t.late > 0 {
+		t.Sweep(clamp(at) - t.late)
+	}
+	if t.n >= t.limit()*7/8 {
+		t.grow()
+	}
+}
+
 // grow makes room for more. Both arrays live while it runs.
 func (t *Table) grow() {
 	t.rebuild(max(t.n*of/emptiest, int(t.homes)+int(t.homes)/64, 16) + 1)

@@ -1,6 +1,9 @@
 package bucket
 
-import "math/bits"
+import (
+	"math/bits"
+	"time"
+)
 
 // DefaultMax is how many buckets a Table holds when it is not told.
 const DefaultMax = 1 << 20
@@ -33,6 +36,7 @@ type Table struct {
 	n       int
 	max     int
 	seed    [2]uint64
+	late    int64 // 0: never sweeps by itself
 	evicted uint64
 }
 
@@ -53,6 +57,19 @@ func spread(seed uint64) [2]uint64 {
 	a, b := bits.Mul64(seed^0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9)
 	c, d := bits.Mul64(a^b^0x94d049bb133111eb, 0xd6e8feb86659fd93)
 	return [2]uint64{a ^ b ^ seed | 1, c ^ d ^ 0xa0761d6478bd642e | 1}
+}
+
+// SweepLate lets the table drop drained buckets by itself before it grows:
+// those that were drained late before the event that wants room. An event that
+// comes later than that may find its bucket gone. Without it (or with 0) only
+// a full table drops any.
+func (t *Table) SweepLate(late time.Duration) { t.late = int64(late) }
+
+// Touch looks at where k is or would be, so that a Pour soon after finds it in
+// the processor's cache: over many keys the waits overlap. What it returns
+// means nothing, but must be used for the look to happen.
+func (t *Table) Touch(k Key) uint64 {
+	return t.slots[t.home(t.hash(k.hi, k.lo, k.tag))].meta
 }
 
 // Len is the number of buckets, drained ones not yet swept included.
@@ -157,7 +174,7 @@ func (t *Table) insert(k Key, at int64, i int) int {
 		i, _ = t.find(k)
 	}
 	if t.n >= t.limit() {
-		t.grow()
+		t.widen(at)
 		i, _ = t.find(k)
 	}
 	end, ok := t.free(i)

@@ -74,9 +74,9 @@ func newLevel(set *rules.Set, r *rules.Rule, rl *rules.Level, seed uint64) level
 	switch rl.Kind {
 	case rules.Bucket:
 		l.limit = bucket.Limit{Capacity: rl.Capacity, Leak: rl.Leak}
-		l.table = bucket.NewTable(set.Limits.Buckets, seed)
+		l.table = newTable(set, seed)
 		if r.Clears {
-			l.parts = bucket.NewTable(set.Limits.Buckets, seed)
+			l.parts = newTable(set, seed)
 		}
 	case rules.Window:
 		l.window = bucket.NewWindow(0, 0)
@@ -85,6 +85,12 @@ func newLevel(set *rules.Set, r *rules.Rule, rl *rules.Level, seed uint64) level
 		l.distinct = bucket.NewDistinct(max(valuesPerKey, 2*(rl.Over+1)), 0, 0)
 	}
 	return l
+}
+
+func newTable(set *rules.Set, seed uint64) *bucket.Table {
+	t := bucket.NewTable(set.Limits.Buckets, seed)
+	t.SweepLate(time.Duration(lateness))
+	return t
 }
 
 func (c *counter) forget(p netip.Prefix) {

@@ -64,6 +64,8 @@ func handler(d Daemon) http.Handler {
 	get(mux, "/flags", func(ctx context.Context, _ struct{}) ([]FlagEntry, error) { return d.Flags(ctx) })
 	post(mux, "/explain", func(ctx context.Context, o Order) (Explanation, error) { return d.Explain(ctx, o.Target) })
 	post(mux, "/history", d.History)
+	get(mux, "/live", func(ctx context.Context, _ struct{}) (Live, error) { return d.Live(ctx) })
+	post(mux, "/find", d.Find)
 	post(mux, "/block", signed(d.Block))
 	post(mux, "/unblock", signed(d.Unblock))
 	post(mux, "/allow", signed(d.Allow))

@@ -27,6 +27,8 @@ type Daemon interface {
 	SetFlag(ctx context.Context, o FlagOrder) (Answer, error)
 	ClearFlag(ctx context.Context, o FlagOrder) (Answer, error)
 	Reload(ctx context.Context) (Answer, error)
+	Live(ctx context.Context) (Live, error)
+	Find(ctx context.Context, q BlockQuery) (BlockPage, error)
 }
 
 // Order is a change by hand of one address or prefix.

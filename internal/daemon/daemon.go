@@ -63,6 +63,7 @@ type daemon struct {
 	teller  *tell.Teller
 	// metricsAt holds one: where the metrics are to be.
 	metricsAt chan rules.Metrics
+	pageAt    chan rules.Listener // likewise of the page
 	sources   *source.Set
 
 	// of the loop:
@@ -81,6 +82,8 @@ type daemon struct {
 	protected  []protect.Addr
 	files      fileTimes
 	nextExpiry time.Time
+	rates      rates
+	live       liveLook
 }
 
 // Run follows, counts and blocks until ctx ends, then saves the state and
@@ -109,7 +112,7 @@ func open(o Options) (*daemon, error) {
 		opt: o, log: o.Log, started: now, set: set,
 		asks: make(chan func()), stopped: make(chan struct{}),
 		positions: map[string]source.Pos{}, recovering: true,
-		errands: newErrands(o.Log), metricsAt: make(chan rules.Metrics, 1),
+		errands: newErrands(o.Log), metricsAt: make(chan rules.Metrics, 1), pageAt: make(chan rules.Listener, 1),
 	}
 	var err error
 	if d.teller, err = d.newTeller(set); err != nil {
@@ -144,6 +147,7 @@ func open(o Options) (*daemon, error) {
 	}
 	d.files = watchFiles(set)
 	d.setMetrics(set.Listen.Metrics)
+	d.setPage(set.Listen.Page)
 	return d, nil
 }
 
@@ -161,6 +165,7 @@ func (d *daemon) run(parent context.Context) error {
 		{"answering", d.errands.run},
 		{"telling", d.teller.Run},
 		{"the metrics", d.metrics},
+		{"the page", d.page},
 		{"the control socket", func(ctx context.Context) error { return control.Serve(ctx, d.opt.Listener, &door{d}) }},
 	}
 	d.refreshProtected(time.Now())

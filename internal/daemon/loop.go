@@ -78,10 +78,12 @@ func (d *daemon) arm(t *time.Timer) {
 
 func (d *daemon) take(b *source.Batch) {
 	now := time.Now()
+	known := d.machine.Stats(b.Origin.Name).Events
 	err := d.machine.Take(b, now, func(br *detect.Breach, o ledger.Outcome) { d.breached(br, o, now) })
 	if err != nil {
 		d.note(err.Error())
 	}
+	d.rates.read(now, len(b.Lines), d.machine.Stats(b.Origin.Name).Events-known)
 	d.positions[b.Origin.Name] = b.Pos
 	d.dirty = true
 	b.Release()
@@ -125,6 +127,7 @@ func (d *daemon) apply(cs []ledger.Change, why string) {
 	}
 	d.dirty = true
 	d.keeper.change(cs)
+	d.rates.blocked(time.Now(), cs)
 	for _, c := range cs {
 		if c.Op == ledger.Lift && why != "" {
 			d.log.Info("unblock", "prefix", c.Block.Prefix, "rule", c.Block.Rule, "why", why)

@@ -122,6 +122,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 		d.note("reload: " + err.Error())
 	}
 	d.setMetrics(set.Listen.Metrics)
+	d.setPage(set.Listen.Page)
 	d.set = set
 	d.machine.Swap(kit)
 	d.files = watchFiles(set)

@@ -50,6 +50,25 @@ func listenerValue(what string) value[Listener] {
 	return needsAddr(object(what, listenerFields(func(l *Listener) *Listener { return l }), nil), func(l Listener) bool { return l.Addr != "" })
 }
 
+// pageValue adds the names that a proxy before the page is known by.
+func pageValue() value[Listener] {
+	fields := append(listenerFields(func(l *Listener) *Listener { return l }),
+		key("hosts", "names it is reached by, beside addresses and localhost", list(hostName()), func(l *Listener) *[]string { return &l.Hosts }))
+	return needsAddr(object("page", fields, nil), func(l Listener) bool { return l.Addr != "" })
+}
+
+func hostName() value[string] {
+	v := text("a host's name")
+	return value[string]{v.shape, func(c *checker, n *yaml.Node) (string, bool) {
+		s, ok := v.read(c, n)
+		if ok && (s == "" || strings.ContainsAny(s, " /:@*?#[]")) {
+			c.fail(n, "stoplog.example.net", "a host's name without a port expected, not %q", clip(s))
+			return "", false
+		}
+		return strings.ToLower(s), ok
+	}}
+}
+
 func needsAddr[T any](v value[T], has func(T) bool) value[T] {
 	return value[T]{v.shape, func(c *checker, n *yaml.Node) (T, bool) {
 		x, ok := v.read(c, n)
@@ -70,7 +89,7 @@ func listenValue() value[Listen] {
 		key("status", "of a refusal: 403 for nginx, 429 for Caddy, Traefik and HAProxy", integer("a status", 403, 429), func(k *Check) *int { return &k.Status })),
 		func() Check { return Check{Status: 403} })
 	return object("listen", []field[Listen]{
-		key("page", "the administrator's page", listenerValue("page"), func(l *Listen) *Listener { return &l.Page }),
+		key("page", "the administrator's page", pageValue(), func(l *Listen) *Listener { return &l.Page }),
 		key("feed", "the blocklist for other firewalls", listenerValue("feed"), func(l *Listen) *Listener { return &l.Feed }),
 		key("check", "may this client pass? for proxies", needsAddr(check, func(k Check) bool { return k.Addr != "" }), func(l *Listen) *Check { return &l.Check }),
 		key("metrics", "for Prometheus", needsAddr(metrics, func(m Metrics) bool { return m.Addr != "" || m.Textfile != "" }), func(l *Listen) *Metrics { return &l.Metrics }),

@@ -197,6 +197,7 @@ type Listener struct {
 	Addr      string
 	TokenFile string         // absolute
 	Clients   []netip.Prefix // who may ask; none: anybody who reaches it
+	Hosts     []string       // Page: names it is reached by, beside addresses and localhost
 }
 
 // Listen are the doors by HTTP, each off unless it has an address.

@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"stoplog/internal/control"
+	"stoplog/internal/ledger"
+)
+
+func TestRates(t *testing.T) {
+	var r rates
+	begin := time.Date(2026, 11, 20, 9, 0, 30, 0, time.UTC)
+	set := func(fresh bool) ledger.Change {
+		return ledger.Change{Op: ledger.Set, New: fresh, Block: ledger.Block{Prefix: netip.MustParsePrefix("192.0.2.0/28")}}
+	}
+	r.read(begin, 5, 3)
+	r.read(begin.Add(20*time.Second), 2, 1)
+	r.blocked(begin, []ledger.Change{set(true), set(false), {Op: ledger.Lift, New: true}})
+	r.read(begin.Add(time.Minute), 1, 1)
+	for _, c := range []struct {
+		name  string
+		at    time.Time
+		index int
+		want  control.Minute
+	}{
+		{"the first minute", begin.Add(time.Minute), 58, control.Minute{Lines: 7, Events: 4, Blocks: 1}},
+		{"the minute that runs", begin.Add(time.Minute), 59, control.Minute{Lines: 1, Events: 1}},
+		{"a quiet one", begin.Add(5 * time.Minute), 59, control.Minute{}},
+		{"the hour's oldest", begin.Add(59 * time.Minute), 0, control.Minute{Lines: 7, Events: 4, Blocks: 1}},
+		{"forgotten after the hour", begin.Add(60 * time.Minute), 59, control.Minute{}},
+	} {
+		ms := r.last(c.at)
+		if len(ms) != rateMinutes {
+			t.Fatalf("%s: %d minutes, want %d", c.name, len(ms), rateMinutes)
+		}
+		got := ms[c.index]
+		if want := c.at.Truncate(time.Minute).Add(time.Duration(c.index-59) * time.Minute); !got.At.Equal(want) {
+			t.Errorf("%s: it is of %s, want %s", c.name, got.At, want)
+		}
+		got.At = time.Time{}
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	r.read(begin.Add(60*time.Minute), 9, 9) // the same place of the ring
+	if m := r.last(begin.Add(60 * time.Minute))[59]; m.Lines != 9 {
+		t.Errorf("an hour later the place holds %d lines, want 9", m.Lines)
+	}
+}
+
+func TestTouches(t *testing.T) {
+	b := ledger.Block{Prefix: netip.MustParsePrefix("192.0.2.16/28"), Rule: "ssh-login", Reason: "Bad Bots", Service: "sshd"}
+	hand := ledger.Block{Prefix: netip.MustParsePrefix("2001:db8::/64"), By: "page:anna"}
+	for _, c := range []struct {
+		search string
+		b      ledger.Block
+		want   bool
+	}{
+		{"", b, true},
+		{" 192.0.2.17 ", b, true},
+		{"192.0.2.1", b, false},
+		{"192.0.2.0/24", b, true},
+		{"SSH", b, true},
+		{"bots", b, true},
+		{"192.0.2.", b, true},
+		{"nginx", b, false},
+		{"by hand", b, false},
+		{"by hand", hand, true},
+		{"anna", hand, true},
+		{"2001:db8::7", hand, true},
+		{"\x00%s<script>", hand, false},
+	} {
+		if got := touches(c.b, c.search); got != c.want {
+			t.Errorf("touches(%s, %q) = %v, want %v", c.b.Prefix, c.search, got, c.want)
+		}
+	}
+}

@@ -23,7 +23,7 @@ const maxTaught = 128
 // that it was made for; the one longest silent makes room.
 type Sessions struct {
 	max   int
-	index map[uint64]int32
+	index index
 	conns []conn
 	first int32 // the one longest silent
 	last  int32 // the one that spoke last
@@ -64,14 +64,14 @@ func (s *Sessions) reset(max int) {
 	if max < 1 {
 		max = 1 << 14
 	}
-	*s = Sessions{max: min(maxSessions, max), index: map[uint64]int32{}, first: -1, last: -1}
+	*s = Sessions{max: min(maxSessions, max), first: -1, last: -1}
 }
 
 // maxSessions is the most that NewSessions gives.
 const maxSessions = 1 << 24
 
 // Len is the number of connections remembered.
-func (s *Sessions) Len() int { return len(s.index) }
+func (s *Sessions) Len() int { return s.index.n }
 
 // Join completes ev, an event of origin, by what earlier lines of its
 // connection told, and counts an attempt once, whichever lines tell of it:
@@ -139,7 +139,7 @@ func (c *conn) lend(ev *Event) {
 func (s *Sessions) converse(ev *Event, origin *source.Origin, byPAM bool) {
 	a := ev.Addr.As16()
 	key := s.key(connID(ev.Service, a[:])^talkMark, ev, origin)
-	if _, known := s.index[key]; !known && !byPAM && ev.Service != "sshd" {
+	if _, known := s.index.find(key, s.conns); !known && !byPAM && ev.Service != "sshd" {
 		return
 	}
 	t := s.speak(key, ev.Time)
@@ -174,7 +174,7 @@ func (s *Sessions) key(id uint64, ev *Event, origin *source.Origin) uint64 {
 
 // speak finds or makes the connection of key and puts it last.
 func (s *Sessions) speak(key uint64, at int64) *conn {
-	i, known := s.index[key]
+	i, known := s.index.find(key, s.conns)
 	switch {
 	case known:
 		s.unlink(i)
@@ -184,12 +184,12 @@ func (s *Sessions) speak(key uint64, at int64) *conn {
 	default:
 		i = s.first
 		s.unlink(i)
-		delete(s.index, s.conns[i].key)
+		s.index.drop(i, s.conns)
 	}
 	c := &s.conns[i]
 	if !known {
 		*c = conn{key: key}
-		s.index[key] = i
+		s.index.put(i, s.conns)
 	} else if at-c.at > sessionIdle && at != 0 && c.at != 0 {
 		c.forget()
 	}

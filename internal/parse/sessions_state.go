@@ -13,9 +13,9 @@ const sessionsMagic = "stoplog-sessions-1\n"
 // MarshalBinary writes what is remembered, the longest silent first. It fails
 // never.
 func (s *Sessions) MarshalBinary() ([]byte, error) {
-	b := append(make([]byte, 0, 64+len(s.index)*80), sessionsMagic...)
+	b := append(make([]byte, 0, 64+s.index.n*80), sessionsMagic...)
 	b = binary.AppendUvarint(b, uint64(s.max))
-	b = binary.AppendUvarint(b, uint64(len(s.index)))
+	b = binary.AppendUvarint(b, uint64(s.index.n))
 	for i := s.first; i >= 0; i = s.conns[i].next {
 		b = s.conns[i].appendTo(b)
 	}

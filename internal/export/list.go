@@ -135,21 +135,28 @@ func build(es []Entry, o Options, g grain) (*List, error) {
 		return nil, err
 	}
 	l := &List{entries: es, now: o.Now.Unix()}
-	ss = join(subtract(flatten(ss), allow), g)
+	ss = subtract(flatten(ss), allow)
+	if first := firstEnd(ss); first != forever {
+		l.Ends = time.Unix(first, 0)
+	}
+	ss = join(ss, g)
 	l.pieces = make([]piece, 0, len(ss))
-	first := int64(forever)
 	var buf []netip.Prefix
 	for _, s := range ss {
-		first = min(first, s.end)
 		buf = netipx.IPRangeFrom(s.from, s.to).AppendPrefixes(buf[:0])
 		for _, p := range buf {
 			l.pieces = append(l.pieces, piece{p, s.end, s.entry})
 		}
 	}
-	if first != forever {
-		l.Ends = time.Unix(first, 0)
-	}
 	return l, nil
+}
+
+func firstEnd(ss []span) int64 {
+	first := int64(forever)
+	for _, s := range ss {
+		first = min(first, s.end)
+	}
+	return first
 }
 
 // allowRanges merges the allowlist.

@@ -215,6 +215,25 @@ func TestCap(t *testing.T) {
 	}
 }
 
+// TestEnds: a list is good until the first of its blocks ends, also of those
+// that were merged with one that lasts longer.
+func TestEnds(t *testing.T) {
+	for _, c := range []struct {
+		es   []Entry
+		want time.Time
+	}{
+		{nil, time.Time{}},
+		{[]Entry{block("192.0.2.0/28", 0)}, time.Time{}},
+		{[]Entry{block("192.0.2.0/28", 9), block("192.0.2.16/28", 4)}, noon.Add(4 * time.Second)},
+		{[]Entry{block("192.0.2.0/24", 9), block("192.0.2.16/28", 4)}, noon.Add(9 * time.Second)},
+	} {
+		l, err := Build("plain", c.es, Options{Now: noon})
+		if err != nil || !l.Ends.Equal(c.want) || l.Len() > 1 {
+			t.Errorf("%v: ends %v with %d prefixes, %v; want %v", c.es, l.Ends, l.Len(), err, c.want)
+		}
+	}
+}
+
 // TestDefaultCaps: no format has none, so that no reader is flooded unasked.
 func TestDefaultCaps(t *testing.T) {
 	for _, f := range Formats() {

@@ -53,6 +53,7 @@ type slot struct {
 	whole   *source.Batch // set on its last chunk: to release
 	parsed  chan error    // holds one
 	took    time.Duration
+	err     error
 }
 
 // Replay runs the files through the same code as a live daemon and calls emit
@@ -67,10 +68,17 @@ func Replay(ctx context.Context, o ReplayOptions, emit func(ReplayBlock) error) 
 		return ReplaySummary{}, err
 	}
 	begin := time.Now()
-	work, ordered := make(chan *slot, cap(r.free)), make(chan *slot, cap(r.free))
+	work, ordered, joined := make(chan *slot, cap(r.free)), make(chan *slot, cap(r.free)), make(chan *slot, cap(r.free))
 	for range r.sum.Workers {
 		go r.parse(work)
 	}
+	go func() {
+		defer close(joined)
+		for s := range ordered {
+			r.join(s)
+			joined <- s
+		}
+	}()
 	read := make(chan error, 1)
 	go func() {
 		err := r.read(ctx, work, ordered)
@@ -78,7 +86,7 @@ func Replay(ctx context.Context, o ReplayOptions, emit func(ReplayBlock) error) 
 		close(ordered)
 		read <- err
 	}()
-	err = r.judge(ordered, cancel)
+	err = r.judge(joined, cancel)
 	if e := <-read; err == nil {
 		err = e
 	}
@@ -165,12 +173,25 @@ func (r *replay) parse(work <-chan *slot) {
 	}
 }
 
+// join waits for a chunk to be parsed and joins its events to their
+// connections.
+func (r *replay) join(s *slot) {
+	if s.err = <-s.parsed; s.err == nil {
+		begin := time.Now()
+		r.machine.Join(s.reader, forever)
+		s.took += time.Since(begin)
+	}
+}
+
+// forever is later than any line of a replay: each is at its own time.
+var forever = time.Unix(1<<33, 0)
+
 // judge runs the chunks in order through detection and the ledger. On an
 // error it stops the reader and drains what is under way.
-func (r *replay) judge(ordered <-chan *slot, stop func()) (err error) {
-	for s := range ordered {
-		if e := <-s.parsed; err == nil {
-			err = e
+func (r *replay) judge(joined <-chan *slot, stop func()) (err error) {
+	for s := range joined {
+		if err == nil {
+			err = s.err
 		}
 		if err == nil {
 			err = r.apply(s)

@@ -30,6 +30,7 @@ type Engine struct {
 	quiet    quiet
 	out      []Breach
 	scratch  []byte
+	warmth   uint64 // keeps Warm's looks from being left out
 	stats    struct{ events, stragglers, allowed uint64 }
 }
 

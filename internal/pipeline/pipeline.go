@@ -78,6 +78,7 @@ func (m *Machine) Take(b *source.Batch, now time.Time, emit func(*detect.Breach,
 		return err
 	}
 	r.Read(b)
+	m.Join(r, now)
 	m.Apply(r, now, emit)
 	return nil
 }
@@ -95,36 +96,50 @@ func (m *Machine) reader(o *source.Origin) (*Reader, error) {
 	return r, nil
 }
 
-// Apply runs what r read last through sessions, detection and the ledger.
-// Live lines whose stamp is far from their arrival count as now.
-func (m *Machine) Apply(r *Reader, now time.Time, emit func(*detect.Breach, ledger.Outcome)) {
+// Join gives the events that r read last their instants and what earlier lines
+// of their connections told. It touches nothing that Apply does, so that one
+// batch may be joined while the one before is applied; batches are joined in
+// order. Live lines whose stamp is far from their arrival count as now; what
+// was written before we looked cannot be of after now.
+func (m *Machine) Join(r *Reader, now time.Time) {
 	b := r.batch
 	s := m.count(r)
-	arrival := b.Arrival.UnixNano()
+	arrival, latest := b.Arrival.UnixNano(), now.UnixNano()+maxSkew
 	for i := range r.events {
-		it := &r.events[i]
-		m.settleTime(&it.Event, arrival, b.Backlog, s)
-		if b.Backlog {
-			// What was written before we looked cannot be of the future.
-			it.Time = min(it.Time, now.UnixNano()+maxSkew)
-		}
-		m.observe(it, b, now, emit)
+		ev := &r.events[i].Event
+		m.settleTime(ev, arrival, b.Backlog, s)
+		ev.Time = min(ev.Time, latest)
+		m.Sessions.Join(ev, b.Origin)
+	}
+}
+
+// Apply runs the joined events of r through detection and the ledger.
+func (m *Machine) Apply(r *Reader, now time.Time, emit func(*detect.Breach, ledger.Outcome)) {
+	m.warm(r)
+	for i := range r.events {
+		m.observe(&r.events[i], r.batch, now, emit)
 	}
 }
 
 // ApplyAt is Apply of lines long past: it is always the time of the line.
 func (m *Machine) ApplyAt(r *Reader, emit func(*detect.Breach, ledger.Outcome)) {
-	b := r.batch
-	s := m.count(r)
-	arrival := b.Arrival.UnixNano()
+	m.warm(r)
 	for i := range r.events {
 		it := &r.events[i]
-		m.settleTime(&it.Event, arrival, true, s)
 		now := time.Unix(0, it.Time)
 		if next := m.Ledger.NextExpiry(); !next.IsZero() && now.After(next) {
 			m.Ledger.Expire(now)
 		}
-		m.observe(it, b, now, emit)
+		m.observe(it, r.batch, now, emit)
+	}
+}
+
+// warm looks at the buckets that the events will want, a few events ahead of
+// time: the memory they are in is too large for the processor's cache, and so
+// its waits overlap.
+func (m *Machine) warm(r *Reader) {
+	for i := range r.events {
+		m.Engine.Warm(&r.events[i].Event)
 	}
 }
 
@@ -161,7 +176,6 @@ func (m *Machine) settleTime(ev *parse.Event, arrival int64, backlog bool, s *Or
 
 func (m *Machine) observe(it *item, b *source.Batch, now time.Time, emit func(*detect.Breach, ledger.Outcome)) {
 	ev := &it.Event
-	m.Sessions.Join(ev, b.Origin)
 	if len(ev.Method) > 0 && ev.Addr.IsValid() {
 		m.peers.Add(ev.Addr)
 	}

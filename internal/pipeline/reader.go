@@ -87,7 +87,8 @@ func (k *Kit) sourceOf(o *source.Origin) *rules.Source {
 		if s.Kind != rules.File {
 			continue
 		}
-		// A rotated file is named after the one it was: access.log.2.gz.
+		// A rotated file is named after the one it was: access.log.2.gz,
+		// access.log-20261120.gz.
 		for name := path; name != ""; name = cutExtension(name) {
 			if ok, _ := filepath.Match(s.Path, name); ok {
 				return s
@@ -97,13 +98,15 @@ func (k *Kit) sourceOf(o *source.Origin) *rules.Source {
 	return nil
 }
 
-// cutExtension takes the last extension off a path, "" when it has none.
+// cutExtension takes the last extension or date off a path, "" when it has
+// none.
 func cutExtension(path string) string {
-	ext := filepath.Ext(path)
-	if ext == "" || len(ext) == len(filepath.Base(path)) {
+	base := filepath.Base(path)
+	i := strings.LastIndexAny(base, ".-")
+	if i <= 0 || base[i] == '-' && strings.Trim(base[i+1:], "0123456789") != "" {
 		return ""
 	}
-	return strings.TrimSuffix(path, ext)
+	return path[:len(path)-len(base)+i]
 }
 
 // Read parses all lines of b. It keeps b until the next Read.

@@ -1,0 +1,393 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stoplog/internal/control"
+	"stoplog/internal/firewall"
+	"stoplog/internal/rules"
+)
+
+// testWall is a wall in memory that fails when told and can be changed by
+// others behind our back.
+type testWall struct {
+	mu      sync.Mutex
+	held    map[netip.Prefix]firewall.Entry
+	policy  firewall.Policy
+	failing error
+	broken  bool
+	setups  int
+	changed chan struct{} // one token a call that changed something
+}
+
+func newTestWall() *testWall {
+	return &testWall{held: map[netip.Prefix]firewall.Entry{}, changed: make(chan struct{}, 10000)}
+}
+
+func (w *testWall) Name() string { return "test" }
+
+func (w *testWall) do(f func()) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failing != nil {
+		return w.failing
+	}
+	f()
+	w.changed <- struct{}{}
+	return nil
+}
+
+func (w *testWall) Setup(_ context.Context, p firewall.Policy) error {
+	return w.do(func() { w.policy, w.broken, w.setups = p, false, w.setups+1 })
+}
+
+func (w *testWall) Block(_ context.Context, es []firewall.Entry) error {
+	return w.do(func() {
+		for _, e := range es {
+			w.held[e.Prefix] = e
+		}
+	})
+}
+
+func (w *testWall) Unblock(_ context.Context, ps []netip.Prefix) error {
+	return w.do(func() {
+		for _, p := range ps {
+			delete(w.held, p)
+		}
+	})
+}
+
+func (w *testWall) List(context.Context) (es []firewall.Entry, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failing != nil {
+		return nil, w.failing
+	}
+	for _, e := range w.held {
+		es = append(es, e)
+	}
+	return es, nil
+}
+
+func (w *testWall) Teardown(context.Context) error { return nil }
+
+func (w *testWall) Check(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failing != nil {
+		return w.failing
+	}
+	if w.broken {
+		return fmt.Errorf("table test: %w", firewall.ErrBroken)
+	}
+	return nil
+}
+
+// fail makes every order fail with err, nil to work again.
+func (w *testWall) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failing = err
+}
+
+// meddle lets somebody else change the wall.
+func (w *testWall) meddle(f func(held map[netip.Prefix]firewall.Entry)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f(w.held)
+}
+
+func (w *testWall) has(p string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.held[netip.MustParsePrefix(p)]
+	return ok
+}
+
+// until waits until ok, looking again whenever the wall was changed.
+func (w *testWall) until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	timeout := time.After(30 * time.Second)
+	for !ok() {
+		select {
+		case <-w.changed:
+		case <-timeout:
+			t.Fatalf("waited in vain for: %s", what)
+		}
+	}
+}
+
+// live is a daemon that runs until the test ends.
+type live struct {
+	*daemon
+	wall *testWall
+	c    *control.Client
+	log  *syncBuffer
+	stop func()
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(b)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+const quietRules = `
+use: []
+protect: {own: false, ssh_peers: false}
+block: {ttl: 1h, multiply: 1}
+rules:
+  - name: ssh-login
+    match: {service: sshd, outcome: failure}
+    bucket: {capacity: 5, leak: 1m}
+`
+
+// startDaemon runs a daemon with the rules on a state folder and waits until
+// its wall stands.
+func startDaemon(t *testing.T, dir, text string) *live {
+	t.Helper()
+	sock := filepath.Join(t.TempDir(), "s.sock")
+	l, err := net.Listen("unix", sock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wall, log := newTestWall(), &syncBuffer{}
+	ready := make(chan struct{})
+	d, err := open(Options{
+		Version: "test", RulesName: "test", StateDir: dir, Listener: l, Wall: wall, WallName: "test",
+		Load:  func() (*rules.Set, []rules.Problem) { return rules.LoadBytes("test", []byte(text), "") },
+		Log:   slog.New(slog.NewTextHandler(io.Writer(log), nil)),
+		Ready: func() { close(ready) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.run(ctx) }()
+	x := &live{daemon: d, wall: wall, c: control.Dial(sock), log: log}
+	var once sync.Once
+	x.stop = func() {
+		once.Do(func() {
+			x.c.Close()
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("the daemon ended with: %v", err)
+			}
+			d.ledger.Close()
+		})
+	}
+	t.Cleanup(x.stop)
+	select {
+	case <-ready:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("not ready:\n%s", log)
+	}
+	return x
+}
+
+func (x *live) block(t *testing.T, targets ...string) {
+	t.Helper()
+	for _, target := range targets {
+		if _, err := x.c.Block(context.Background(), control.Order{Target: target}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, target := range targets {
+		x.wall.until(t, target+" held", func() bool { return x.wall.has(target) })
+	}
+}
+
+// turn makes the keeper look at once instead of at its next tick.
+func (x *live) turn(step func(context.Context) error) {
+	x.keeper.settle(context.Background(), step)
+}
+
+func (x *live) status(t *testing.T) control.Status {
+	t.Helper()
+	s, err := x.c.Status(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestOrdersReachTheWall(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules)
+	x.block(t, "192.0.2.0/28", "2001:db8::/64")
+	if _, err := x.c.Unblock(context.Background(), control.Order{Target: "192.0.2.7"}); err != nil {
+		t.Fatal(err)
+	}
+	x.wall.until(t, "the covering block lifted", func() bool { return !x.wall.has("192.0.2.0/28") })
+	if !x.wall.has("2001:db8::/64") {
+		t.Error("an unblock lifted what it does not touch")
+	}
+	if _, err := x.c.Allow(context.Background(), control.Order{Target: "2001:db8::5"}); err != nil {
+		t.Fatal(err)
+	}
+	x.wall.until(t, "the allowance", func() bool {
+		x.wall.mu.Lock()
+		defer x.wall.mu.Unlock()
+		return len(x.wall.policy.Allow) == 1 && x.wall.policy.Allow[0].String() == "2001:db8::5/128"
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules+"allow: [\"198.51.100.0/24\"]\n")
+	for target, word := range map[string]string{
+		"198.51.100.7":       "allow",
+		"0.0.0.0/0":          "floor",
+		"10.0.0.0/8":         "floor",
+		"::/0":               "floor",
+		"host.example":       "no address",
+		"192.0.2.1/33":       "no address",
+		"fe80::1%eth0":       "no address",
+		"::ffff:1.2.3.0/120": "no address",
+	} {
+		_, err := x.c.Block(context.Background(), control.Order{Target: target})
+		if !errors.Is(err, control.ErrBadOrder) {
+			t.Errorf("block %s: %v, want a refusal", target, err)
+		} else if !strings.Contains(err.Error(), word) {
+			t.Errorf("block %s: %v, want a word of %q", target, err, word)
+		}
+	}
+	if n := len(x.wall.held); n != 0 {
+		t.Errorf("%d refused orders reached the wall", n)
+	}
+}
+
+func TestFailingWallIsRetried(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules)
+	x.wall.fail(errors.New("xtables lock: held by another program"))
+	if _, err := x.c.Block(context.Background(), control.Order{Target: "192.0.2.0/28"}); err != nil {
+		t.Fatal(err)
+	}
+	// Degraded is said as soon as the first try failed.
+	deadline := time.Now().Add(30 * time.Second)
+	for x.status(t).State != "degraded" {
+		if time.Now().After(deadline) {
+			t.Fatal("a failing wall is not reported")
+		}
+	}
+	if s := x.status(t); !strings.Contains(strings.Join(s.Trouble, " "), "xtables lock") {
+		t.Errorf("status does not say what fails: %q", s.Trouble)
+	}
+	x.wall.fail(nil)
+	x.wall.until(t, "the block after the wall works again", func() bool { return x.wall.has("192.0.2.0/28") })
+}
+
+func TestFlushedWallIsRestored(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules)
+	x.block(t, "192.0.2.0/28", "192.0.2.16/28", "2001:db8::/64")
+	x.wall.meddle(func(held map[netip.Prefix]firewall.Entry) { clear(held) })
+	x.wall.broken = true
+	x.turn(x.keeper.check)
+	for _, p := range []string{"192.0.2.0/28", "192.0.2.16/28", "2001:db8::/64"} {
+		if !x.wall.has(p) {
+			t.Errorf("%s was not restored", p)
+		}
+	}
+	if !strings.Contains(x.log.String(), "restoring") {
+		t.Error("the repair was not reported")
+	}
+}
+
+func TestDeletedByHandStaysSo(t *testing.T) {
+	dir := t.TempDir()
+	x := startDaemon(t, dir, quietRules)
+	x.block(t, "192.0.2.0/28", "192.0.2.16/28", "2001:db8::/64")
+	p := netip.MustParsePrefix("192.0.2.16/28")
+	x.wall.meddle(func(held map[netip.Prefix]firewall.Entry) { delete(held, p) })
+	x.turn(x.keeper.compare)
+	if x.wall.has("192.0.2.16/28") {
+		t.Error("what the administrator deleted came back")
+	}
+	bs, err := x.c.List(context.Background())
+	if err != nil || len(bs) != 2 {
+		t.Errorf("list = %v, %v; want the two others", bs, err)
+	}
+	h, err := x.c.History(context.Background(), control.HistoryQuery{Target: "192.0.2.16/28"})
+	if err != nil || len(h) == 0 || h[0].What != "unblock" || h[0].By != "firewall tools" {
+		t.Errorf("the audit trail has %+v, %v", h, err)
+	}
+}
+
+func TestForeignElementsGo(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules)
+	x.block(t, "192.0.2.0/28")
+	x.wall.meddle(func(held map[netip.Prefix]firewall.Entry) {
+		p := netip.MustParsePrefix("203.0.113.0/28")
+		held[p] = firewall.Entry{Prefix: p, Until: time.Now().Add(time.Hour)}
+	})
+	x.turn(x.keeper.compare)
+	if x.wall.has("203.0.113.0/28") {
+		t.Error("what the ledger does not know of is still blocked")
+	}
+	if !x.wall.has("192.0.2.0/28") {
+		t.Error("our own block went")
+	}
+}
+
+// TestRestart looks at what a new daemon makes of the state of an old one.
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	x := startDaemon(t, dir, quietRules)
+	x.block(t, "192.0.2.0/28", "2001:db8::/64")
+	if _, err := x.c.Block(context.Background(), control.Order{Target: "198.51.100.1", TTL: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	x.stop()
+	y := startDaemon(t, dir, quietRules)
+	if !y.wall.has("192.0.2.0/28") || !y.wall.has("2001:db8::/64") {
+		t.Errorf("the new wall holds %v", y.wall.held)
+	}
+	if y.wall.has("198.51.100.1/32") {
+		t.Error("what expired meanwhile is back")
+	}
+}
+
+// TestReload keeps the old rules when the new ones are broken.
+func TestReload(t *testing.T) {
+	text := quietRules
+	x := startDaemon(t, t.TempDir(), quietRules)
+	x.opt.Load = func() (*rules.Set, []rules.Problem) { return rules.LoadBytes("test", []byte(text), "") }
+	text = strings.Replace(quietRules, "capacity", "capcity", 1)
+	a, err := x.c.Reload(context.Background())
+	if err != nil || len(a.Problems) == 0 || !strings.Contains(strings.Join(a.Problems, " "), "capacity") {
+		t.Errorf("a broken file: %+v, %v", a, err)
+	}
+	if s := x.status(t); s.State != "degraded" || len(s.RuleStats) != 1 {
+		t.Errorf("after a refused reload: %s, %d rules", s.State, len(s.RuleStats))
+	}
+	text = quietRules + "  - name: second\n    match: {service: vsftpd, outcome: failure}\n    bucket: {capacity: 5, leak: 1m}\n"
+	a, err = x.c.Reload(context.Background())
+	if err != nil || len(a.Problems) != 0 {
+		t.Fatalf("a good file: %+v, %v", a, err)
+	}
+	if s := x.status(t); s.State != "ok" || len(s.RuleStats) != 2 {
+		t.Errorf("after a reload: %s, %d rules", s.State, len(s.RuleStats))
+	}
+}

@@ -1,0 +1,164 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"stoplog/internal/detect"
+	"stoplog/internal/ledger"
+	"stoplog/internal/rules"
+	"stoplog/internal/source"
+)
+
+const testRules = `
+use: []
+protect: {own: false, ssh_peers: false}
+sources:
+  - {file: /srv/app/log/app*.log, format: '$status|$remote_addr|$time_local|"$request"|'}
+rules:
+  - name: ssh-login
+    match: {service: sshd, outcome: failure}
+    bucket: {capacity: 5, leak: 1m}
+  - name: my-app
+    pattern: 'login failed user=(?P<user>\S+) ip=(?P<ip>\S+)$'
+    bucket: {capacity: 2, leak: 1m}
+  - name: watch
+    pattern: 'disk is full'
+    key: all
+    then: [{notify: ops}]
+`
+
+func machine(t *testing.T) *Machine {
+	t.Helper()
+	set, problems := rules.LoadBytes("test", []byte(testRules), "")
+	if set == nil {
+		t.Fatal(problems)
+	}
+	kit, err := NewKit(set, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _, err := ledger.Open("", noon, ledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(kit, detect.New(set, detect.Options{Seed: 1}), l)
+}
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func batch(o *source.Origin, backlog bool, lines ...string) *source.Batch {
+	b := &source.Batch{Origin: o, Arrival: noon, Backlog: backlog}
+	for i, l := range lines {
+		b.Lines = append(b.Lines, source.Line{Text: []byte(l), Number: int64(i + 1)})
+	}
+	return b
+}
+
+// failures are n failed logins from addr, every second from at on.
+func failures(n int, addr string, at time.Time) []string {
+	var ls []string
+	for i := range n {
+		ls = append(ls, fmt.Sprintf("%s h sshd[%d]: Failed password for bob from %s port 22 ssh2", at.Add(time.Duration(i)*time.Second).Format(time.RFC3339), i+1, addr))
+	}
+	return ls
+}
+
+// take runs a batch and lists the blocks it led to.
+func take(t *testing.T, m *Machine, b *source.Batch) (blocks []string) {
+	t.Helper()
+	err := m.Take(b, noon, func(br *detect.Breach, o ledger.Outcome) {
+		for _, c := range o.Changes {
+			blocks = append(blocks, fmt.Sprintf("%s %s %s", c.Block.Prefix, br.Rule, c.Block.Since.UTC().Format(time.TimeOnly)))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blocks
+}
+
+func want(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+// TestClock: a wrong clock or zone must not disarm us, and old lines are
+// judged by when they happened.
+func TestClock(t *testing.T) {
+	o := &source.Origin{Name: "auth.log", Spec: -1}
+	m := machine(t)
+	want(t, "live, right stamps", take(t, m, batch(o, false, failures(6, "192.0.2.1", noon.Add(-10*time.Second))...)), "192.0.2.0/28 ssh-login 11:59:55")
+	if s := m.Stats("auth.log").Skew; s != 0 {
+		t.Errorf("skew = %s of right stamps", s)
+	}
+	// Two hours behind, an hour apart: by their stamps they would never breach.
+	var slow []string
+	for i := range 6 {
+		slow = append(slow, failures(1, "192.0.2.99", noon.Add(-time.Duration(8-i)*time.Hour))...)
+	}
+	for i := range slow {
+		slow[i] = strings.Replace(slow[i], "sshd[1]", fmt.Sprintf("sshd[%d]", 100+i), 1)
+	}
+	want(t, "live, a clock far off", take(t, m, batch(o, false, slow...)), "192.0.2.96/28 ssh-login 12:00:00")
+	if s := m.Stats("auth.log").Skew; s != -3*time.Hour {
+		t.Errorf("skew = %s, want -3h of the last line", s)
+	}
+	m = machine(t)
+	want(t, "backlog, an hour apart", take(t, m, batch(o, true, slow...)))
+	late := take(t, m, batch(o, true, failures(6, "198.51.100.1", noon.Add(-5*time.Minute))...))
+	want(t, "backlog, a burst five minutes ago", late, "198.51.100.0/28 ssh-login 11:55:05")
+	if bs := m.Ledger.List(noon); len(bs) != 1 || bs[0].Until.Sub(noon) != 5*time.Minute+5*time.Second {
+		t.Errorf("a breach found late has %+v, want what remains of ten minutes", bs)
+	}
+}
+
+// TestOwnPatterns: a rule's pattern reads what no family knows, also without
+// an address.
+func TestOwnPatterns(t *testing.T) {
+	m := machine(t)
+	o := &source.Origin{Name: "app.log", Spec: -1}
+	var ls []string
+	for i := range 3 {
+		ls = append(ls, fmt.Sprintf("2026-11-20T11:59:5%dZ h app[1]: login failed user=joe ip=203.0.113.%d", i, i))
+	}
+	want(t, "three failures", take(t, m, batch(o, false, ls...)), "203.0.113.0/28 my-app 11:59:52")
+	told := 0
+	err := m.Take(batch(o, false, "2026-11-20T11:59:58Z h kernel: disk is full"), noon, func(br *detect.Breach, out ledger.Outcome) {
+		if br.Rule == "watch" && len(out.Answers) == 1 && len(out.Changes) == 0 {
+			told++
+		}
+	})
+	if err != nil || told != 1 {
+		t.Errorf("a line watched for told %d times, %v", told, err)
+	}
+}
+
+// TestReplayedFileHasItsSource: a rotated file is read as the source that
+// followed it would have.
+func TestReplayedFileHasItsSource(t *testing.T) {
+	m := machine(t)
+	line := `401|192.0.2.7|20/Nov/2026:11:00:00 +0000|"GET / HTTP/1.1"|`
+	for name, known := range map[string]bool{"/srv/app/log/app.log": true, "/srv/app/log/app.log.2.gz": true, "/srv/app/log/app.log-20261119.gz": true, "/srv/app/log/other": false} {
+		r, err := m.kit.Reader(&source.Origin{Name: name, Spec: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Read(batch(&source.Origin{Name: name}, true, line, "# not of that format"))
+		if (r.Known() == 1) != known {
+			t.Errorf("%s: %d lines known", name, r.Known())
+		}
+	}
+}
+
+func TestCutExtension(t *testing.T) {
+	for in, want := range map[string]string{"/a/b.log.2.gz": "/a/b.log.2", "/a/b.log": "/a/b", "/a/b": "", "/a/.hidden": "", "": "", "/a/b.log-20261120": "/a/b.log", "/a/my-app": ""} {
+		if got := cutExtension(in); got != want {
+			t.Errorf("cutExtension(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

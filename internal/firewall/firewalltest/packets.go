@@ -88,6 +88,25 @@ func AddLocal(t *testing.T, addrs ...string) {
 			t.Fatalf("ip %v: %v: %s", args, err, out)
 		}
 	}
+	for _, a := range addrs {
+		awaitRoute(t, a)
+	}
+}
+
+// awaitRoute waits until an address can be reached: the kernel makes IPv6
+// routes of a new address a little later.
+func awaitRoute(t *testing.T, addr string) {
+	t.Helper()
+	host, _, _ := strings.Cut(addr, "/")
+	for deadline := time.Now().Add(answered); ; {
+		out, err := exec.Command("ip", "route", "get", host).CombinedOutput()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no route to %s: %s", host, out)
+		}
+	}
 }
 
 // packets proves with connections over lo what the rules do.

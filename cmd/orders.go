@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,15 +41,11 @@ func (f *orderFlags) order(target string) (control.Order, error) {
 
 // parseTarget reads an address or a prefix; names are never looked up.
 func parseTarget(s string) (netip.Prefix, error) {
-	s = strings.Trim(s, "[]")
-	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
-		a = a.Unmap()
-		return netip.PrefixFrom(a, a.BitLen()), nil
+	p, ok := rules.ParsePrefix(s)
+	if !ok {
+		return p, usage("%q is no address and no prefix (such as 192.0.2.7 or 2001:db8::/64)", s)
 	}
-	if p, err := netip.ParsePrefix(s); err == nil && !p.Addr().Is4In6() {
-		return p.Masked(), nil
-	}
-	return netip.Prefix{}, usage("%q is no address and no prefix (such as 192.0.2.7 or 2001:db8::/64)", s)
+	return p, nil
 }
 
 // answer prints what an order did.

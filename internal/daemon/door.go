@@ -16,17 +16,12 @@ import (
 // the page's. Every method runs on the loop's goroutine by ask.
 type door struct{ d *daemon }
 
-// target reads an address or a prefix; names are never looked up.
 func target(s string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
-		a = a.Unmap()
-		return netip.PrefixFrom(a, a.BitLen()), nil
+	p, ok := rules.ParsePrefix(s)
+	if !ok {
+		return p, control.BadOrder("%q is no address and no prefix", s)
 	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil || p.Addr().Is4In6() {
-		return netip.Prefix{}, control.BadOrder("%q is no address and no prefix", s)
-	}
-	return p.Masked(), nil
+	return p, nil
 }
 
 // maxReason bounds what an order may say.

@@ -70,7 +70,7 @@ func readList(name string) (ps []netip.Prefix, problems []Problem) {
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		p, ok := listPrefix(text)
+		p, ok := ParsePrefix(text)
 		if !ok {
 			problems = append(problems, Problem{File: name, Line: n, Msg: fmt.Sprintf("%.80q is no address and no prefix", text), Warning: true})
 			continue
@@ -83,7 +83,13 @@ func readList(name string) (ps []netip.Prefix, problems []Problem) {
 	return ps, problems
 }
 
-func listPrefix(text string) (netip.Prefix, bool) {
+// ParsePrefix reads an address (as the prefix of it alone) or a prefix, which
+// it masks; brackets around IPv6 are taken off. IPv4 written as IPv6 is IPv4.
+// Names, zones and anything else are false: nothing is looked up.
+func ParsePrefix(text string) (netip.Prefix, bool) {
+	if n := len(text); n > 2 && text[0] == '[' && text[n-1] == ']' {
+		text = text[1 : n-1]
+	}
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		a = a.Unmap()
 		return netip.PrefixFrom(a, a.BitLen()), true

@@ -128,8 +128,11 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 	}
 	keep = append(keep, sock)
 	left.Socket = int(sock.Fd())
-	env := environment(left)
-	return priv.Become(plan, append([]string{"/proc/self/exe"}, os.Args[1:]...), env, keep)
+	self, err := priv.Self()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	return priv.Become(plan, append([]string{self}, os.Args[1:]...), environment(left), keep)
 }
 
 // startWall chooses a wall that works here and starts its process.

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -251,11 +249,8 @@ func (f denyFile) dress(tmp *os.File, old fs.FileInfo) error {
 			return err
 		}
 	}
-	label := make([]byte, 256)
-	if n, err := unix.Lgetxattr(f.path, "security.selinux", label); err == nil {
-		if err := unix.Fsetxattr(int(tmp.Fd()), "security.selinux", label[:n], 0); err != nil {
-			return fmt.Errorf("labelling %s: %w", tmp.Name(), err)
-		}
+	if err := copyLabel(f.path, tmp); err != nil {
+		return fmt.Errorf("labelling %s: %w", tmp.Name(), err)
 	}
 	return tmp.Chmod(old.Mode().Perm() | old.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky))
 }

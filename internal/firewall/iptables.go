@@ -1,3 +1,5 @@
+//go:build linux
+
 package firewall
 
 import (
@@ -238,10 +240,14 @@ func (w *IPTables) List(ctx context.Context) ([]Entry, error) {
 }
 
 // Expire deletes the rules whose end has come; the kernel no longer heeds
-// them, but they cost room.
+// them, but they cost room. Where our chain does not stand nothing has.
 func (w *IPTables) Expire(ctx context.Context) error {
 	now := time.Now()
 	return w.each(ctx, func(f *xtFamily) error {
+		// iptables-nft lists a chain that is not there with an error of its own.
+		if there, err := f.x.ChainExists(w.table, f.blocksChain()); err != nil || !there {
+			return f.fail("looking for chain "+f.blocksChain(), err)
+		}
 		return f.remove(ctx, func(e Entry) bool { return !e.Until.After(now) })
 	})
 }

@@ -16,18 +16,12 @@ type selector struct {
 	auto   []string
 }
 
-func newSelector() selector {
-	return selector{
-		makers: map[string]func(Options) (Backend, error){
-			"nftables":   func(o Options) (Backend, error) { return NewNFTables(o) },
-			"ipset":      func(o Options) (Backend, error) { return NewIPSet(o) },
-			"iptables":   func(o Options) (Backend, error) { return NewIPTables(o) },
-			"hosts.deny": func(o Options) (Backend, error) { return NewHostsDeny(o) },
-			"set-only":   func(o Options) (Backend, error) { return NewSetOnly(o) },
-			"exec":       func(o Options) (Backend, error) { return NewExec(o) },
-			"dry-run":    func(Options) (Backend, error) { return NewDryRun(), nil },
-		},
-		auto: []string{"nftables", "ipset", "iptables"},
+// everywhere are the walls that need no packet filter of Linux's.
+func everywhere() map[string]func(Options) (Backend, error) {
+	return map[string]func(Options) (Backend, error){
+		"hosts.deny": func(o Options) (Backend, error) { return NewHostsDeny(o) },
+		"exec":       func(o Options) (Backend, error) { return NewExec(o) },
+		"dry-run":    func(Options) (Backend, error) { return NewDryRun(), nil },
 	}
 }
 
@@ -113,7 +107,7 @@ func because(misses []error) string {
 func unusable(misses []error) error {
 	why := oneLine(errors.Join(misses...))
 	if os.Geteuid() != 0 {
-		why += "; not root, and CAP_NET_ADMIN is needed"
+		why += "; not root" + needed
 	}
 	return fmt.Errorf("no firewall usable here (%s); try with --dry-run, which blocks nothing", why)
 }
@@ -131,11 +125,6 @@ func probe(ctx context.Context, b Backend) error {
 		return p.probe(ctx)
 	}
 	return nil
-}
-
-// Names lists the walls that can be asked for by name.
-func Names() []string {
-	return []string{"nftables", "ipset", "iptables", "hosts.deny", "set-only", "exec", "dry-run"}
 }
 
 // beside names the firewall managers at work here, beside which we live in

@@ -1,7 +1,3 @@
-// Package priv gives up rights. A process that was started as root calls
-// Become once, while it is still setting up, and goes on as another image of
-// the same program that holds only what it was left; its children hold
-// nothing at all once DropAmbient has run.
 package priv
 
 import (
@@ -21,13 +17,6 @@ const (
 	NetRaw        = unix.CAP_NET_RAW
 	DACReadSearch = unix.CAP_DAC_READ_SEARCH
 )
-
-// Plan says who to become and which capabilities to keep.
-type Plan struct {
-	UID, GID int
-	Groups   []int
-	Keep     []int // capability numbers
-}
 
 // Become replaces the running program by argv[0] with argv and env, as
 // another user with no capability but p.Keep, no way to gain any by executing

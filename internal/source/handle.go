@@ -27,7 +27,7 @@ type fileInfo struct {
 
 func infoOf(st *unix.Stat_t) fileInfo {
 	return fileInfo{
-		fileID:  fileID{uint64(st.Dev), st.Ino},
+		fileID:  fileID{uint64(st.Dev), uint64(st.Ino)},
 		size:    st.Size,
 		mtime:   time.Unix(st.Mtim.Unix()),
 		links:   uint64(st.Nlink),
@@ -88,15 +88,6 @@ func (h handle) Close() error { return unix.Close(int(h)) }
 // procPath is a name of the open file that no rename takes away and that no
 // lost permission on its directories hides.
 func (h handle) procPath() string { return "/proc/self/fd/" + strconv.Itoa(int(h)) }
-
-// data is the offset of the first byte at or after off that is not in a hole.
-func (h handle) data(off int64) int64 {
-	at, err := unix.Seek(int(h), off, unix.SEEK_DATA)
-	if err != nil {
-		return off
-	}
-	return at
-}
 
 func retry(call func() (int, error)) (int, error) {
 	for {

@@ -95,27 +95,28 @@ func (st *stream) readFD(ctx context.Context, fd int, last bool, good func() boo
 // poller reads a descriptor without changing its flags, which other processes
 // share, and ends when its context does.
 type poller struct {
-	fd    int
-	good  func() bool
-	wake  int // an eventfd
-	ended atomic.Bool
-	told  chan struct{} // closed once wake will not be written to
-	stop  func() bool
+	fd      int
+	good    func() bool
+	wake    int // readable once wakeEnd was written to, which may be the same
+	wakeEnd int
+	ended   atomic.Bool
+	told    chan struct{} // closed once wake will not be written to
+	stop    func() bool
 }
 
 // pollGood is how often good is asked, in milliseconds.
 const pollGood = 2000
 
 func newPoller(ctx context.Context, fd int, good func() bool) (*poller, error) {
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	wake, end, err := newWake()
 	if err != nil {
-		return nil, fmt.Errorf("eventfd: %w", err)
+		return nil, fmt.Errorf("making a descriptor to wake by: %w", err)
 	}
-	p := &poller{fd: fd, good: good, wake: wake, told: make(chan struct{})}
+	p := &poller{fd: fd, good: good, wake: wake, wakeEnd: end, told: make(chan struct{})}
 	p.stop = context.AfterFunc(ctx, func() {
 		defer close(p.told)
 		p.ended.Store(true)
-		_, _ = unix.Write(wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		_, _ = unix.Write(end, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	})
 	return p, nil
 }
@@ -157,4 +158,7 @@ func (p *poller) close() {
 		<-p.told
 	}
 	unix.Close(p.wake)
+	if p.wakeEnd != p.wake {
+		unix.Close(p.wakeEnd)
+	}
 }

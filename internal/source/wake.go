@@ -6,7 +6,6 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/nxadm/tail/watch"
-	"golang.org/x/sys/unix"
 )
 
 // waker tells of changes to an open file, by nxadm/tail's inotify tracker, of
@@ -25,15 +24,6 @@ type waker struct {
 	// ops gathers what happened since it was last taken.
 	ops  atomic.Uint32
 	done chan struct{}
-}
-
-// canWatch tells why no inotify instance can be had, and nil when one can.
-func canWatch() error {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
-	if err != nil {
-		return fmt.Errorf("inotify: %w", err)
-	}
-	return unix.Close(fd)
 }
 
 // watchFile starts to listen to h. The first change since the last take calls

@@ -1,6 +1,10 @@
 package source
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
 
 // remoteSystems are file systems where inotify misses changes: those made by
 // another machine, or by a program in user space, and on overlayfs those to a
@@ -28,4 +32,13 @@ func needsPolling(h handle) bool {
 	var st unix.Statfs_t
 	_, err := retry(func() (int, error) { return 0, unix.Fstatfs(int(h), &st) })
 	return err != nil || remoteSystems[int64(st.Type)&0xffffffff]
+}
+
+// canWatch tells why no inotify instance can be had, and nil when one can.
+func canWatch() error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("inotify: %w", err)
+	}
+	return unix.Close(fd)
 }

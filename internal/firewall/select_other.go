@@ -1,0 +1,26 @@
+//go:build !linux
+
+package firewall
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+)
+
+const needed = ""
+
+var errNoFilter = errors.New("only Linux's packet filters are known; ask for hosts.deny or exec, or export for pf")
+
+// newSelector has no packet filter to offer: "auto" says what there is.
+func newSelector() selector {
+	makers := everywhere()
+	makers["packet filter"] = func(Options) (Backend, error) { return nil, errNoFilter }
+	return selector{makers: makers, auto: []string{"packet filter"}}
+}
+
+// Names lists the walls that can be asked for by name.
+func Names() []string { return []string{"hosts.deny", "exec", "dry-run"} }
+
+// CutConnections cannot end others' connections here.
+func CutConnections(context.Context, []Entry, []netip.Prefix) (int, error) { return 0, nil }

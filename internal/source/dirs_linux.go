@@ -1,0 +1,154 @@
+package source
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// dirEvents are what changes the meaning of a name.
+const dirEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ATTRIB | unix.IN_ONLYDIR
+
+// dirWatch tells of names that come and go in directories. The tracker of
+// nxadm/tail passes on only what concerns files that are followed by name,
+// nothing of a directory, so this is an inotify instance of our own.
+type dirWatch struct {
+	f *os.File
+
+	mu    sync.Mutex // guards both maps
+	byDir map[string]int32
+	byWd  map[int32][]string // one directory may be known by several paths
+}
+
+func newDirWatch() (*dirWatch, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("inotify: %w", err)
+	}
+	return &dirWatch{
+		f:     os.NewFile(uintptr(fd), "inotify"),
+		byDir: map[string]int32{},
+		byWd:  map[int32][]string{},
+	}, nil
+}
+
+// want makes dirs the watched directories and reports whether there are new
+// ones. Those that cannot be watched now are left out; the caller asks again.
+func (d *dirWatch) want(dirs map[string]bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for dir := range d.byDir {
+		if !dirs[dir] {
+			d.forget(dir)
+		}
+	}
+	before := len(d.byDir)
+	for dir := range dirs {
+		if _, ok := d.byDir[dir]; !ok {
+			d.add(dir)
+		}
+	}
+	return len(d.byDir) > before
+}
+
+func (d *dirWatch) add(dir string) {
+	raw, err := d.f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		wd, err := unix.InotifyAddWatch(int(fd), dir, dirEvents)
+		if err == nil {
+			d.byDir[dir] = int32(wd)
+			d.byWd[int32(wd)] = append(d.byWd[int32(wd)], dir)
+		}
+	})
+}
+
+// forget drops dir, and its watch with the last path of it.
+func (d *dirWatch) forget(dir string) {
+	wd := d.byDir[dir]
+	delete(d.byDir, dir)
+	var rest []string
+	for _, other := range d.byWd[wd] {
+		if other != dir {
+			rest = append(rest, other)
+		}
+	}
+	if len(rest) > 0 {
+		d.byWd[wd] = rest
+		return
+	}
+	delete(d.byWd, wd)
+	if raw, err := d.f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) })
+	}
+}
+
+// run reads events until close and hands each to tell.
+func (d *dirWatch) run(tell func(dirEvent)) error {
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := d.f.Read(buf)
+		if errors.Is(err, os.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("inotify: %w", err)
+		}
+		d.decode(buf[:n], tell)
+	}
+}
+
+// decode takes events apart, in the layout of inotify(7).
+func (d *dirWatch) decode(buf []byte, tell func(dirEvent)) {
+	for len(buf) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(buf))
+		mask := binary.NativeEndian.Uint32(buf[4:])
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(buf[12:]))
+		if end > len(buf) {
+			return
+		}
+		name := strings.TrimRight(string(buf[unix.SizeofInotifyEvent:end]), "\x00")
+		buf = buf[end:]
+		if mask&unix.IN_Q_OVERFLOW != 0 {
+			tell(dirEvent{})
+			continue
+		}
+		for _, dir := range d.dirsOf(wd, mask) {
+			tell(dirEvent{Dir: dir, Name: name})
+		}
+	}
+}
+
+// dirsOf returns the paths of wd, and forgets them when they may now be
+// another directory's.
+func (d *dirWatch) dirsOf(wd int32, mask uint32) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dirs := d.byWd[wd]
+	if mask&(unix.IN_MOVE_SELF|unix.IN_DELETE_SELF|unix.IN_IGNORED|unix.IN_UNMOUNT) != 0 {
+		for _, dir := range dirs {
+			d.forget(dir)
+		}
+	}
+	return dirs
+}
+
+// refresh watches dir anew: its path leads to another directory now.
+func (d *dirWatch) refresh(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.byDir[dir]; ok {
+		d.forget(dir)
+		d.add(dir)
+	}
+}
+
+func (d *dirWatch) close() { d.f.Close() }

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package source
+
+import "errors"
+
+var errNoInotify = errors.New("no inotify on this system")
+
+// needsPolling: the names that files are watched by, /proc/self/fd/N, are
+// Linux's.
+func needsPolling(handle) bool { return true }
+
+func canWatch() error { return errNoInotify }

@@ -8,6 +8,7 @@ func commands(e *env) []*cobra.Command {
 		runCmd(e), checkCmd(e), parseCmd(e), replayCmd(e),
 		statusCmd(e), listCmd(e), explainCmd(e), historyCmd(e),
 		blockCmd(e), unblockCmd(e), allowCmd(e), flagCmd(e), reloadCmd(e),
-		versionCmd(e), teardownCmd(e), wallCmd(e),
+		tokenCmd(e),
+		versionCmd(e), doctorCmd(e), teardownCmd(e), wallCmd(e),
 	}
 }

@@ -1,10 +1,25 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
 
+	"stoplog/internal/control"
 	"stoplog/internal/rules"
+	"stoplog/internal/web"
 )
+
+// TokensName is the page's file of tokens in the state folder, unless the
+// rules name another.
+const TokensName = "tokens"
 
 // setPage tells where the page is to be. It never blocks; the latest holds.
 func (d *daemon) setPage(l rules.Listener) {
@@ -15,7 +30,76 @@ func (d *daemon) setPage(l rules.Listener) {
 	d.pageAt <- l // only the loop's goroutine sends
 }
 
+// page shows the page where the rules say, until ctx ends. It listens without
+// rights: a port below 1024 needs a proxy or a socket before it. What fails is
+// noted and tried again: it must not end the watch.
 func (d *daemon) page(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+	var now rules.Listener
+	var parts sync.WaitGroup
+	end := func() {}
+	for {
+		select {
+		case l := <-d.pageAt:
+			if reflect.DeepEqual(l, now) {
+				continue
+			}
+			end()
+			parts.Wait()
+			now = l
+			var own context.Context
+			own, end = context.WithCancel(ctx)
+			if l.Addr != "" {
+				parts.Go(func() { d.keepPage(own, l) })
+			}
+		case <-ctx.Done():
+			end()
+			parts.Wait()
+			return nil
+		}
+	}
+}
+
+// keepPage keeps the page's listener open.
+func (d *daemon) keepPage(ctx context.Context, at rules.Listener) {
+	for ctx.Err() == nil {
+		l, err := listenAt(at.Addr)
+		if err == nil {
+			d.log.Info("page", "listening", l.Addr().String())
+			if !onlyHere(l.Addr()) {
+				d.noteSoon(ctx, "the page speaks plain HTTP on "+l.Addr().String()+", beyond this machine: tokens can be read on the way; put a proxy with TLS before it")
+			}
+			err = web.Serve(ctx, l, web.Options{
+				Daemon: &door{d}, Clients: at.Clients, Hosts: at.Hosts, Log: d.log,
+				TokenFile: cmp.Or(at.TokenFile, filepath.Join(d.opt.StateDir, TokensName)),
+			})
+		}
+		if err == nil {
+			return
+		}
+		d.noteSoon(ctx, "the page: "+err.Error())
+		select {
+		case <-time.After(againAfter):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// noteSoon notes from another goroutine than the loop's.
+func (d *daemon) noteSoon(ctx context.Context, s string) {
+	_ = d.ask(ctx, func() { d.note(s) }) // fails only at the end, when nobody reads notes
+}
+
+// listenAt listens on host:port or the absolute path of a unix socket, which
+// our group may open: a proxy joins it.
+func listenAt(addr string) (net.Listener, error) {
+	if strings.HasPrefix(addr, "/") {
+		return control.Listen(addr, os.Getgid())
+	}
+	return net.Listen("tcp", addr)
+}
+
+// onlyHere reports whether a listener is reached from this machine alone.
+func onlyHere(a net.Addr) bool {
+	ap, err := netip.ParseAddrPort(a.String())
+	return err != nil || ap.Addr().IsLoopback()
 }

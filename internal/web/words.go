@@ -1,0 +1,67 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// words are what templates call.
+func words() template.FuncMap {
+	return template.FuncMap{
+		"show": show, "span": span, "until": func(t, now time.Time) string { return span(t.Sub(now)) },
+		"stamp": stamp, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"percent": percent, "link": lookURL, "kib": func(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1024) },
+		"skew": func(ms int64) string { return (time.Duration(ms) * time.Millisecond).Round(time.Second).String() },
+	}
+}
+
+// show makes what cannot be seen visible, so that no log line looks like
+// something else: control characters, marks that turn the direction of text,
+// and bytes that are no text become escapes. Markup is the templates' care.
+func show(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsPrint(r):
+			b.WriteString(s[i : i+n])
+		case r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// span is a time as a person would say it: 9 min, 3 h, 12 days.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "0 s"
+	case d < 90*time.Second:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 90*time.Minute:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }
+
+// percent is how full a bucket is; what is over its capacity breaches.
+func percent(level float64, capacity int) int {
+	if capacity <= 0 {
+		return 0
+	}
+	return min(100, int(100*level/float64(capacity)))
+}

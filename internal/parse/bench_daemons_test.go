@@ -3,12 +3,17 @@ package parse
 import (
 	"testing"
 
+	"stoplog/internal/parse/pack"
 	"stoplog/internal/source"
 )
 
 // BenchmarkDaemons reads one line of each of the busiest families, from its
 // envelope to its event.
 func BenchmarkDaemons(b *testing.B) {
+	packs, err := pack.Builtin()
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, bb := range []struct{ name, line string }{
 		{"postfix", "Nov 20 10:31:23 mx postfix/smtpd[149]: warning: unknown[198.51.100.7]: SASL LOGIN authentication failed: (reason unavailable), sasl_username=admin"},
 		{"postfix-reject", "Nov 20 10:31:48 mx postfix/smtpd[177]: NOQUEUE: reject: RCPT from unknown[198.51.100.7]: 504 5.5.2 <localname>: Helo command rejected: need fully-qualified hostname; from=<a@example.net> to=<imapuser@example.org> proto=ESMTP helo=<localname>"},
@@ -19,10 +24,13 @@ func BenchmarkDaemons(b *testing.B) {
 		{"mysql", "2026-11-20 10:32:32 4 [Warning] Access denied for user 'root'@'192.0.2.10' (using password: YES)"},
 		{"postgres", `198.51.100.7 2026-11-20 10:25:03.620 UTC [284] app@postgres FATAL:  password authentication failed for user "app"`},
 		{"named", "20-Nov-2026 10:24:20.087 security: info: client @0x7fd265966c98 198.51.100.7#41153 (example.com): query (cache) 'example.com/ANY/IN' denied (allow-query-cache did not match)"},
+		{"unknown-bare", "2026-11-20 10:24:20,087 INFO  [main] o.e.App - Started the worker 7 of the pool for project alpha in 3.25 seconds"},
+		{"unknown-text", "the quick brown fox jumps over the lazy dog and says something about the weather in spring"},
 		{"unknown", "Nov 20 10:31:23 mx postfix/qmgr[149]: 4QfV7x3Gz5z9rxG: from=<a@example.net>, size=1234, nrcpt=1 (queue active)"},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			p := daemonParser(b, "")
+			p.opt.Packs = packs
 			line := source.Line{Text: []byte(bb.line)}
 			var ev Event
 			b.ReportAllocs()

@@ -11,9 +11,12 @@ func bareDaemon(p *Parser, line []byte, ev *Event) bool {
 	if line[0] == '{' {
 		return mongoJSON(p, line, ev)
 	}
-	ns, rest, ok := scan.Stamp(line, p.ref(), p.loc())
-	if !ok {
-		return bareStampless(p, line, ev)
+	ns, rest := p.time, p.after
+	if len(rest) == 0 || len(line) < len(rest) || &line[len(line)-1] != &rest[len(rest)-1] || line[0] == '<' {
+		var ok bool
+		if ns, rest, ok = scan.Stamp(line, p.ref(), p.loc()); !ok {
+			return bareStampless(p, line, ev)
+		}
 	}
 	ev.Time = ns
 	rest = scan.TrimLeft(rest)

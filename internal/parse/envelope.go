@@ -9,7 +9,8 @@ import (
 // envelope is what syslog or the journal wrapped a message in. Its slices
 // alias the line.
 type envelope struct {
-	time   int64 // 0: no stamp
+	time   int64  // 0: no stamp
+	after  []byte // what follows the stamp that begins the line; nil when nested
 	host   []byte
 	tag    []byte // without process id, path and "(pam_unix)"; nil when there is none
 	pid    []byte
@@ -37,7 +38,7 @@ func (p *Parser) open(b []byte, e *envelope) bool {
 		b = rest
 	}
 	if ns, rest, ok := p.stamp(b); ok {
-		e.time = ns
+		e.time, e.after = ns, rest
 		if len(rest) > 1 && rest[0] == ':' {
 			rest = rest[1:]
 		}

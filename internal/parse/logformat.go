@@ -11,10 +11,11 @@ import (
 type format struct {
 	whole  scanner // for formats that have a scanner of their own
 	pieces []piece
-	addr   int  // index of the piece with the peer's address
-	back   bool // what stands before the address may hold anything: match from the end
-	open   bool // more may follow the last piece
-	exact  bool // a line that does not fit to its end is of another format
+	addr   int                    // index of the piece with the peer's address
+	back   bool                   // what stands before the address may hold anything: match from the end
+	open   bool                   // more may follow the last piece
+	may    func(line []byte) bool // a first look at the shape of a preset's lines
+	exact  bool                   // a line that does not fit to its end is of another format
 }
 
 // piece is a field and the literal in front of it. The last one of a format

@@ -50,15 +50,16 @@ func bareStampless(p *Parser, line []byte, ev *Event) bool {
 // bareSniff chooses a scanner by what stands behind the stamp.
 func bareSniff(rest []byte) scanner {
 	head := rest[:min(len(rest), 96)]
+	if len(head) == 0 {
+		return nil
+	}
 	for i := range bareStarts {
-		if bytes.HasPrefix(head, []byte(bareStarts[i].text)) {
+		if head[0] == bareStarts[i].text[0] && bytes.HasPrefix(head, []byte(bareStarts[i].text)) {
 			return bareStarts[i].scan
 		}
 	}
-	for i := range bareHeads {
-		if scan.Has(head, bareHeads[i].text) {
-			return bareHeads[i].scan
-		}
+	if i := firstHead(head); i < len(bareHeads) {
+		return bareHeads[i].scan
 	}
 	if postgresOwn(rest) {
 		return postgres
@@ -141,6 +142,32 @@ var bareHeads = []struct {
 	{" SIGUSR1[soft,", openvpn},
 	{" SIGTERM[soft,", openvpn},
 	{"Bad encapsulated packet length", openvpn},
+}
+
+// headsAt lists the heads that begin with each byte.
+var headsAt = func() (t [256][]uint8) {
+	for i := range bareHeads {
+		c := bareHeads[i].text[0]
+		t[c] = append(t[c], uint8(i))
+	}
+	return t
+}()
+
+// firstHead finds the first of bareHeads that occurs in head, looking at each
+// byte once; len(bareHeads) when none does.
+func firstHead(head []byte) int {
+	first := len(bareHeads)
+	for i, c := range head {
+		for _, k := range headsAt[c] {
+			if int(k) >= first {
+				break
+			}
+			if text := bareHeads[k].text; i+1 < len(head) && head[i+1] == text[1] && hasPrefix(head[i:], text) {
+				first = int(k)
+			}
+		}
+	}
+	return first
 }
 
 func dovecotBare(_ *Parser, msg []byte, ev *Event) bool { return dovecotLine(msg, ev) }

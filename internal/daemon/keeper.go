@@ -144,12 +144,33 @@ func (k *keeper) settle(ctx context.Context, step func(context.Context) error) {
 		if k.tell(func(s *wallState) { s.err = err.Error() }) != err.Error() {
 			k.d.log.Error("wall", "wall", k.wall.Name(), "problem", err.Error(), "retry", wait)
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		k.pause(ctx, wait)
 		wait = min(2*wait, maxBackoff)
 		step = k.standUp
+	}
+}
+
+// pause waits until the next try. One of several walls may fail alone: what is
+// decided meanwhile is given to all of them, at the pace of minBackoff, so
+// that those that work do not wait for the one that does not.
+func (k *keeper) pause(ctx context.Context, wait time.Duration) {
+	over := time.After(wait)
+	for {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+			return
+		case <-k.wake:
+		}
+		_ = k.once(ctx, k.drain) // its error is known already; standing up tells whether it is gone
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(minBackoff):
+		}
 	}
 }
 
@@ -231,15 +252,15 @@ func (k *keeper) carryOut(ctx context.Context, policy *firewall.Policy, queue ma
 			block = append(block, o.entry)
 		}
 	}
+	var failed, refused error
 	if len(lift) > 0 {
-		if err := k.wall.Unblock(ctx, lift); err != nil {
-			return err
-		}
+		failed = k.wall.Unblock(ctx, lift)
 	}
-	if len(block) > 0 {
-		if err := k.wall.Block(ctx, block); err != nil {
-			return err
-		}
+	if len(block) > 0 { // whatever became of the others
+		refused = k.wall.Block(ctx, block)
+	}
+	if err := errors.Join(failed, refused); err != nil {
+		return err
 	}
 	for _, e := range block {
 		k.d.log.Debug("held", "prefix", e.Prefix, "until", e.Until)

@@ -17,6 +17,7 @@ import (
 
 	"stoplog/internal/control"
 	"stoplog/internal/firewall"
+	"stoplog/internal/ledger"
 	"stoplog/internal/rules"
 )
 
@@ -297,6 +298,42 @@ func TestFailingWallIsRetried(t *testing.T) {
 	}
 	x.wall.fail(nil)
 	x.wall.until(t, "the block after the wall works again", func() bool { return x.wall.has("192.0.2.0/28") })
+}
+
+// lameWalls are two walls of which the second fails.
+type lameWalls struct{ *testWall }
+
+func (w lameWalls) Block(ctx context.Context, es []firewall.Entry) error {
+	return errors.Join(w.testWall.Block(ctx, es), errors.New("the second wall fails"))
+}
+
+func (w lameWalls) Unblock(ctx context.Context, ps []netip.Prefix) error {
+	return errors.Join(w.testWall.Unblock(ctx, ps), errors.New("the second wall fails"))
+}
+
+// What is decided while a wall is waited for reaches those that work.
+func TestOneWallFailsAlone(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules)
+	w := lameWalls{newTestWall()}
+	k := newKeeper(w, x.daemon)
+	gone, come := netip.MustParsePrefix("192.0.2.0/28"), netip.MustParsePrefix("192.0.2.16/28")
+	w.held[gone] = firewall.Entry{Prefix: gone}
+	ctx, cancel := context.WithCancel(context.Background())
+	paused := make(chan struct{})
+	go func() {
+		defer close(paused)
+		k.pause(ctx, time.Hour)
+	}()
+	k.change([]ledger.Change{
+		{Op: ledger.Lift, Block: ledger.Block{Prefix: gone}},
+		{Op: ledger.Set, Block: ledger.Block{Prefix: come, Until: time.Now().Add(time.Hour)}},
+	})
+	w.until(t, "the block that came during the pause", func() bool { return w.has(come.String()) && !w.has(gone.String()) })
+	cancel()
+	<-paused
+	if len(k.queue) != 2 {
+		t.Errorf("%d orders wait for the wall that fails, want 2", len(k.queue))
+	}
 }
 
 func TestFlushedWallIsRestored(t *testing.T) {

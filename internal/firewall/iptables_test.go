@@ -265,6 +265,18 @@ func TestIPTablesExpire(t *testing.T) {
 	}
 }
 
+// Nothing stands yet, or somebody else took it down: nothing has ended.
+func TestIPTablesExpireNothing(t *testing.T) {
+	w, v4, v6 := fakeWall(t, Options{})
+	before := v4.dump() + v6.dump()
+	if err := w.Expire(t.Context()); err != nil {
+		t.Errorf("Expire without chains: %v", err)
+	}
+	if got := v4.dump() + v6.dump(); got != before {
+		t.Errorf("got\n%s\nwant\n%s", got, before)
+	}
+}
+
 func TestIPTablesRaw(t *testing.T) {
 	w, v4, _ := fakeWall(t, Options{Hook: HookRaw})
 	if err := w.Setup(t.Context(), Policy{}); err != nil {

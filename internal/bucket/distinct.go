@@ -112,7 +112,7 @@ func (d *Distinct) Pour(k, value Key, at int64, n int, l Spread) (distinct int, 
 		}
 		i = d.take(p)
 	}
-	d.nodes[i].count = min(d.nodes[i].count+n, 1<<40)
+	d.nodes[i].count = min(d.nodes[i].count+n, 1<<30)
 	d.nodes[i].last = r.last
 	d.link(r, i)
 	return r.n, r.n > l.Over

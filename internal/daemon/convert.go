@@ -70,7 +70,12 @@ func (d *daemon) policy(now time.Time) firewall.Policy {
 	return p
 }
 
-func (d *daemon) tellPolicy() { d.keeper.setPolicy(d.policy(time.Now())) }
+// tellPolicy tells walls and lists who is allowed, and of lockdowns and flags.
+func (d *daemon) tellPolicy() {
+	now := time.Now()
+	d.keeper.setPolicy(d.policy(now))
+	d.showPolicy(now)
+}
 
 // ledgerOptions are the rules' part in the ledger, the files of allowed and
 // denied prefixes as they are now.

@@ -13,6 +13,7 @@ import (
 
 	"stoplog/internal/control"
 	"stoplog/internal/detect"
+	"stoplog/internal/feed"
 	"stoplog/internal/firewall"
 	"stoplog/internal/ledger"
 	"stoplog/internal/pipeline"
@@ -65,6 +66,12 @@ type daemon struct {
 	metricsAt chan rules.Metrics
 	pageAt    chan rules.Listener // likewise of the page
 	sources   *source.Set
+
+	lists feed.Snapshot
+
+	feedSpot   *spot[rules.Listener]
+	checkSpot  *spot[rules.Check]
+	exportSpot *spot[[]rules.Export]
 
 	// of the loop:
 	set        *rules.Set
@@ -146,8 +153,11 @@ func open(o Options) (*daemon, error) {
 		return nil, err
 	}
 	d.files = watchFiles(set)
+	d.feedSpot, d.checkSpot = newSpot(d.serveFeed), newSpot(d.serveCheck)
+	d.exportSpot = newSpot(d.writeExports)
 	d.setMetrics(set.Listen.Metrics)
 	d.setPage(set.Listen.Page)
+	d.setLists(set)
 	return d, nil
 }
 
@@ -166,9 +176,13 @@ func (d *daemon) run(parent context.Context) error {
 		{"telling", d.teller.Run},
 		{"the metrics", d.metrics},
 		{"the page", d.page},
+		{"the feed", d.feedSpot.run},
+		{"the check", d.checkSpot.run},
+		{"the exports", d.exportSpot.run},
 		{"the control socket", func(ctx context.Context) error { return control.Serve(ctx, d.opt.Listener, &door{d}) }},
 	}
 	d.refreshProtected(time.Now())
+	d.showAll(time.Now())
 	d.tellPolicy()
 	done := make(chan error, len(parts))
 	for _, p := range parts {

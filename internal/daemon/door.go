@@ -209,6 +209,7 @@ func (x *door) SetFlag(ctx context.Context, o control.FlagOrder) (control.Answer
 	}
 	return x.do(ctx, func(now time.Time) (control.Answer, error) {
 		err := x.d.ledger.RaiseFlag(o.Name, o.For, "", o.By, now)
+		x.d.showPolicy(now)
 		return said(err, "flag %s is up for %s", o.Name, rules.FormatDuration(o.For))
 	})
 }
@@ -219,6 +220,7 @@ func (x *door) ClearFlag(ctx context.Context, o control.FlagOrder) (control.Answ
 	}
 	return x.do(ctx, func(now time.Time) (control.Answer, error) {
 		was, err := x.d.ledger.ClearFlag(o.Name, o.By, now)
+		x.d.showPolicy(now)
 		if !was && err == nil {
 			return control.Answer{Lines: []string{"flag " + o.Name + " was not up"}}, nil
 		}

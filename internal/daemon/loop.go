@@ -127,6 +127,7 @@ func (d *daemon) apply(cs []ledger.Change, why string) {
 	}
 	d.dirty = true
 	d.keeper.change(cs)
+	d.show(cs)
 	d.rates.blocked(time.Now(), cs)
 	for _, c := range cs {
 		if c.Op == ledger.Lift && why != "" {

@@ -66,6 +66,7 @@ func sameLook(a, b map[string]fileLook) bool {
 // came or went.
 func (d *daemon) lookAround(now time.Time) {
 	d.refreshProtected(now)
+	d.showPolicy(now)
 	f := watchFiles(d.set)
 	switch {
 	case !sameLook(f.tiers, d.files.tiers):
@@ -122,6 +123,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 		d.note("reload: " + err.Error())
 	}
 	d.setMetrics(set.Listen.Metrics)
+	d.setLists(set)
 	d.setPage(set.Listen.Page)
 	d.set = set
 	d.machine.Swap(kit)

@@ -1,0 +1,178 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"stoplog/internal/export"
+	"stoplog/internal/feed"
+	"stoplog/internal/ledger"
+	"stoplog/internal/rules"
+)
+
+// exportEvery is how often files of exports are brought up to date.
+const exportEvery = time.Second
+
+// show keeps the list for walls elsewhere as the ledger has it.
+func (d *daemon) show(cs []ledger.Change) {
+	for _, c := range cs {
+		if c.Op == ledger.Lift {
+			d.lists.Remove(c.Block.Prefix)
+		} else {
+			d.lists.Set(listed(c.Block))
+		}
+	}
+}
+
+// showAll begins the list anew: at the start and after recovery.
+func (d *daemon) showAll(now time.Time) {
+	bs := d.ledger.List(now)
+	es := make([]export.Entry, len(bs))
+	for i, b := range bs {
+		es[i] = listed(b)
+	}
+	d.lists.Replace(es)
+	d.showPolicy(now)
+}
+
+func listed(b ledger.Block) export.Entry {
+	return export.Entry{Prefix: b.Prefix, Until: b.Until, Rule: b.Rule, Count: b.Count}
+}
+
+// showPolicy tells the list who is allowed and which flags are up.
+func (d *daemon) showPolicy(now time.Time) {
+	if err := d.lists.SetAllow(d.ledger.AllowedPrefixes(now)); err != nil {
+		d.note("the allowlist of exports: " + err.Error())
+	}
+	var fs []feed.Flag
+	for _, f := range d.ledger.Flags(now) {
+		fs = append(fs, feed.Flag{Name: f.Name, Until: f.Until})
+	}
+	d.lists.SetFlags(fs)
+}
+
+// serveFeed offers the list at l.
+func (d *daemon) serveFeed(ctx context.Context, l rules.Listener) {
+	d.keepServing(ctx, "feed", l, func(token string) (http.Handler, error) {
+		return feed.New(&d.lists, feed.Options{Clients: l.Clients, Token: token})
+	})
+}
+
+// serveCheck answers proxies at c.
+func (d *daemon) serveCheck(ctx context.Context, c rules.Check) {
+	d.keepServing(ctx, "check", c.Listener, func(token string) (http.Handler, error) {
+		return feed.NewCheck(&d.lists, feed.CheckOptions{Header: c.Header, Trusted: c.Trusted, Clients: c.Clients, Token: token, Status: c.Status})
+	})
+}
+
+// keepServing keeps a listener open until ctx ends. What fails is noted and
+// tried again: it must not end the watch.
+func (d *daemon) keepServing(ctx context.Context, what string, l rules.Listener, handler func(token string) (http.Handler, error)) {
+	for ctx.Err() == nil {
+		err := d.serveOnce(ctx, what, l, handler)
+		if err == nil {
+			return
+		}
+		d.noteSoon(ctx, what+": "+err.Error())
+		select {
+		case <-time.After(againAfter):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (d *daemon) serveOnce(ctx context.Context, what string, l rules.Listener, handler func(token string) (http.Handler, error)) error {
+	token, err := readToken(l.TokenFile)
+	if err != nil {
+		return err
+	}
+	h, err := handler(token)
+	if err != nil {
+		return err
+	}
+	at, err := feed.Listen(l.Addr)
+	if err != nil {
+		return err
+	}
+	d.log.Info(what, "listening", at.Addr().String())
+	return feed.Serve(ctx, at, h)
+}
+
+// readToken reads the first line of a file, "" when there is none to read.
+func readToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	if line = strings.TrimSpace(line); line == "" {
+		return "", fmt.Errorf("%s: its first line is empty where a token is wanted", path)
+	}
+	return line, nil
+}
+
+// writeExports keeps files current until ctx ends.
+func (d *daemon) writeExports(ctx context.Context, files []rules.Export) {
+	tick := time.NewTicker(exportEvery)
+	defer tick.Stop()
+	last := make([]string, len(files)) // what was said of each
+	var version uint64
+	for {
+		es, v := d.lists.Entries()
+		for i, f := range files {
+			format, err := export.Find(f.Format)
+			if err == nil && v == version && !format.Counts && last[i] == "" {
+				continue
+			}
+			said := ""
+			if err == nil {
+				said, err = d.writeExport(f, es)
+			}
+			if err != nil {
+				said = err.Error()
+			}
+			if said != "" && said != last[i] {
+				d.noteSoon(ctx, said)
+			}
+			last[i] = said
+		}
+		version = v
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (d *daemon) writeExport(f rules.Export, es []export.Entry) (said string, err error) {
+	done, err := export.ToFile(f.File, f.Format, es, export.Options{Allow: d.lists.AllowList(), Now: time.Now()})
+	if err != nil {
+		return "", err
+	}
+	if done.Left > 0 {
+		return fmt.Sprintf("export to %s: %d prefixes were left out, over the format's %d", f.File, done.Left, done.Len), nil
+	}
+	return "", nil
+}
+
+// setLists tells the listeners and exports where the rules want them.
+func (d *daemon) setLists(set *rules.Set) {
+	l, c := set.Listen.Feed, set.Listen.Check
+	if l.Addr == "" {
+		l = rules.Listener{} // off, whatever else is said of it
+	}
+	if c.Addr == "" {
+		c = rules.Check{}
+	}
+	d.feedSpot.set(l)
+	d.checkSpot.set(c)
+	d.exportSpot.set(set.Exports)
+}

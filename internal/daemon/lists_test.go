@@ -1,0 +1,132 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stoplog/internal/control"
+)
+
+// freePort is a port of loopback that nobody listened on a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// fetch asks until somebody answers.
+func fetch(t *testing.T, url, header, value string) (int, string) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header != "" {
+			req.Header.Set(header, value)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			defer resp.Body.Close()
+			b, _ := io.ReadAll(resp.Body)
+			return resp.StatusCode, string(b)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestLists: the feed, the check and an export file follow each order, and
+// leave out who is allowed.
+func TestLists(t *testing.T) {
+	feedAt, checkAt := freePort(t), freePort(t)
+	file := filepath.Join(t.TempDir(), "list.txt")
+	x := startDaemon(t, t.TempDir(), quietRules+fmt.Sprintf(`
+listen:
+  feed: {addr: "%s"}
+  check: {addr: "%s", header: X-Real-IP, trusted: ["127.0.0.1"]}
+exports:
+  - {format: plain, file: %s}
+`, feedAt, checkAt, file))
+	ctx := context.Background()
+	check := func(addr string) int {
+		code, _ := fetch(t, "http://"+checkAt+"/check", "X-Real-IP", addr)
+		return code
+	}
+	if code := check("192.0.2.7"); code != http.StatusNoContent {
+		t.Errorf("before any block: %d", code)
+	}
+	x.block(t, "192.0.2.0/28")
+	if code := check("192.0.2.7"); code != http.StatusForbidden {
+		t.Errorf("blocked: %d", code)
+	}
+	if _, err := x.c.Allow(ctx, control.Order{Target: "192.0.2.7"}); err != nil {
+		t.Fatal(err)
+	}
+	if code := check("192.0.2.7"); code != http.StatusNoContent {
+		t.Errorf("allowed inside a block: %d", code)
+	}
+	if code, body := fetch(t, "http://"+feedAt+"/blocklist.txt", "", ""); code != 200 || !strings.Contains(body, "192.0.2.8/29") || strings.Contains(body, "192.0.2.7\n") {
+		t.Errorf("the feed: %d\n%s", code, body)
+	}
+	waitFile(t, file, func(text string) bool { return strings.Contains(text, "192.0.2.8/29") })
+	if _, err := x.c.Unblock(ctx, control.Order{Target: "192.0.2.1"}); err != nil {
+		t.Fatal(err)
+	}
+	if code := check("192.0.2.1"); code != http.StatusNoContent {
+		t.Errorf("unblocked: %d", code)
+	}
+	waitFile(t, file, func(text string) bool { return !strings.Contains(text, "192.0.2.") })
+}
+
+func waitFile(t *testing.T, path string, ok func(string) bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		b, err := os.ReadFile(path)
+		if err == nil && ok(string(b)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s holds %q, %v", path, b, err)
+		}
+	}
+}
+
+// TestBadPlaces: what cannot be opened or written is said, and the rest goes on.
+func TestBadPlaces(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	x := startDaemon(t, t.TempDir(), quietRules+fmt.Sprintf(`
+listen: {feed: {addr: "%s"}}
+exports: [{format: plain, file: /proc/none/list.txt}]
+`, taken.Addr()))
+	x.block(t, "192.0.2.0/28")
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		notes := strings.Join(x.status(t).Notes, "\n")
+		if strings.Contains(notes, "/proc/none/list.txt") && strings.Contains(notes, "in use") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("status notes: %s", notes)
+		}
+	}
+}

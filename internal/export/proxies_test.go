@@ -10,7 +10,6 @@ import (
 
 	"stoplog/internal/export"
 	"stoplog/internal/export/proxytest"
-	"stoplog/internal/firewall/firewalltest"
 )
 
 // loopback blocks 127.0.0.16/28 for an hour but for the allowed 127.0.0.20.
@@ -38,7 +37,7 @@ func judge(t *testing.T, port string, refused int) {
 }
 
 func TestNginx(t *testing.T) {
-	firewalltest.NeedPrograms(t, "nginx")
+	proxytest.Need(t, "nginx")
 	for name, es := range samples() {
 		conf := proxytest.File(t, "nginx.conf", "error_log stderr;\npid "+t.TempDir()+"/pid;\nevents {}\nhttp {\n"+text(t, "nginx-deny", es)+text(t, "nginx-geo", es)+"\n}\n")
 		if out := command(t, "", "nginx", "-e", "stderr", "-t", "-c", conf); strings.Contains(out, "warn") {
@@ -54,7 +53,7 @@ func TestNginx(t *testing.T) {
 }
 
 func TestApache(t *testing.T) {
-	firewalltest.NeedPrograms(t, "apache2")
+	proxytest.Need(t, "apache2")
 	in := func(list string) string {
 		return "<Location />\n<RequireAll>\nRequire all granted\nInclude " + proxytest.File(t, "deny.conf", list) + "\n</RequireAll>\n</Location>\n"
 	}
@@ -77,7 +76,7 @@ func TestApache(t *testing.T) {
 }
 
 func TestHAProxy(t *testing.T) {
-	firewalltest.NeedPrograms(t, "haproxy")
+	proxytest.Need(t, "haproxy")
 	conf := func(acl, byMap, aclList, mapList string) string {
 		return "defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n" +
 			"frontend acl\n bind 127.0.0.1:" + acl + "\n http-request deny deny_status 429 if { src -f " + proxytest.File(t, "acl", aclList) + " }\n http-request return status 200\n" +
@@ -96,7 +95,7 @@ func TestHAProxy(t *testing.T) {
 }
 
 func TestCaddy(t *testing.T) {
-	firewalltest.NeedPrograms(t, "caddy")
+	proxytest.Need(t, "caddy")
 	site := func(list, port string) string {
 		return "import " + proxytest.File(t, "stoplog.caddy", list) + "\nhttp://127.0.0.1:" + port + " {\n\timport stoplog\n\trespond 200\n}\n"
 	}

@@ -19,7 +19,6 @@ import (
 
 	"stoplog/internal/export"
 	"stoplog/internal/export/proxytest"
-	"stoplog/internal/firewall/firewalltest"
 )
 
 const checkerEnv = "STOPLOG_TEST_CHECKER"
@@ -171,7 +170,7 @@ func signal(t *testing.T, p *os.Process, s os.Signal) {
 }
 
 func TestNginxAsks(t *testing.T) {
-	firewalltest.NeedPrograms(t, "nginx")
+	proxytest.Need(t, "nginx")
 	port, check := proxytest.Port(t), "127.0.0.1:"+proxytest.Port(t)
 	p := startChecker(t, check, 403)
 	proxytest.Nginx(t, snippet(t, "nginx", "127.0.0.1:9180", check, "listen 80;", "listen 127.0.0.1:"+port+";", "127.0.0.1:8000", app(t)))
@@ -189,7 +188,7 @@ func TestNginxAsks(t *testing.T) {
 }
 
 func TestCaddyAsks(t *testing.T) {
-	firewalltest.NeedPrograms(t, "caddy")
+	proxytest.Need(t, "caddy")
 	port, check := proxytest.Port(t), "127.0.0.1:"+proxytest.Port(t)
 	p := startChecker(t, check, 429)
 	proxytest.Caddy(t, snippet(t, "caddyfile", "127.0.0.1:9180", check, "127.0.0.1:9181", "127.0.0.1:"+proxytest.Port(t), "example.org {", "http://127.0.0.1:"+port+" {", "127.0.0.1:8000", app(t)))
@@ -200,7 +199,7 @@ func TestCaddyAsks(t *testing.T) {
 }
 
 func TestHAProxyAsks(t *testing.T) {
-	firewalltest.NeedPrograms(t, "haproxy")
+	proxytest.Need(t, "haproxy")
 	port, check, relay := proxytest.Port(t), "127.0.0.1:"+proxytest.Port(t), "127.0.0.1:"+proxytest.Port(t)
 	p := startChecker(t, check, 429)
 	lua := proxytest.File(t, "stoplog.lua", snippet(t, "lua", "127.0.0.1:9181", relay))
@@ -211,7 +210,7 @@ func TestHAProxyAsks(t *testing.T) {
 
 // TestHAProxyReads needs no check server: the map ends blocks by itself.
 func TestHAProxyReads(t *testing.T) {
-	firewalltest.NeedPrograms(t, "haproxy")
+	proxytest.Need(t, "haproxy")
 	var s Snapshot
 	s.Set(block("127.0.0.16/28", time.Hour))
 	es, _ := s.Entries()

@@ -16,12 +16,27 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"stoplog/internal/firewall/firewalltest"
 )
 
 // Patience bounds every wait.
 const Patience = 20 * time.Second
+
+// requireEnv turns every skipped test into a failure.
+const requireEnv = "STOPLOG_REQUIRE_KERNEL_TESTS"
+
+// Need skips without the programs, or fails where none may be skipped.
+func Need(t testing.TB, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err == nil {
+			continue
+		}
+		if os.Getenv(requireEnv) == "1" {
+			t.Fatalf("needs the program %s, and %s=1", p, requireEnv)
+		}
+		t.Skip("needs the program " + p)
+	}
+}
 
 // Port returns a loopback port that nobody listens on.
 func Port(t testing.TB) string {
@@ -49,7 +64,7 @@ func File(t testing.TB, name, text string) string {
 // without nginx.
 func Nginx(t testing.TB, inHTTP string) {
 	t.Helper()
-	firewalltest.NeedPrograms(t, "nginx")
+	Need(t, "nginx")
 	dir := t.TempDir()
 	conf := "daemon off;\nerror_log stderr notice;\npid " + dir + "/pid;\nevents {}\nhttp {\naccess_log off;\n" + inHTTP + "\n}\n"
 	start(t, "start worker process ", nil, "nginx", "-e", "stderr", "-p", dir, "-c", File(t, "nginx.conf", conf))
@@ -58,14 +73,14 @@ func Nginx(t testing.TB, inHTTP string) {
 // HAProxy runs HAProxy, until the test ends. Skips without it.
 func HAProxy(t testing.TB, conf string) {
 	t.Helper()
-	firewalltest.NeedPrograms(t, "haproxy")
+	Need(t, "haproxy")
 	start(t, "Loading success", nil, "haproxy", "-W", "-f", File(t, "haproxy.cfg", conf))
 }
 
 // Caddy runs Caddy with a Caddyfile, until the test ends. Skips without it.
 func Caddy(t testing.TB, caddyfile string) {
 	t.Helper()
-	firewalltest.NeedPrograms(t, "caddy")
+	Need(t, "caddy")
 	home := t.TempDir()
 	start(t, "serving initial configuration", []string{"HOME=" + home, "XDG_DATA_HOME=" + home, "XDG_CONFIG_HOME=" + home},
 		"caddy", "run", "--adapter", "caddyfile", "--config", File(t, "Caddyfile", "{\n\tadmin off\n\tauto_https off\n}\n"+caddyfile))
@@ -75,7 +90,7 @@ func Caddy(t testing.TB, caddyfile string) {
 // decide about access, until the test ends. Skips without it.
 func Apache(t testing.TB, port, conf string) {
 	t.Helper()
-	firewalltest.NeedPrograms(t, "apache2")
+	Need(t, "apache2")
 	dir := t.TempDir()
 	const mods = "/usr/lib/apache2/modules/"
 	text := "ServerRoot " + dir + "\nPidFile " + dir + "/pid\nDefaultRuntimeDir " + dir + "\nErrorLog /dev/stderr\nServerName test\nUser www-data\nGroup www-data\n" +

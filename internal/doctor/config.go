@@ -57,7 +57,7 @@ func (d *doctor) rights() {
 func (d *doctor) clock() {
 	zone, _ := d.Now.Zone()
 	if d.Now.Year() < 2024 {
-		d.advise(Broken, "clock", "the clock says "+d.Now.Format("2006-01-02 15:04:05 MST"), "set it", "timedatectl set-ntp true")
+		d.advise(Broken, "clock", "the clock says "+d.Now.Format("2006-01-02 15:04:05 MST"), "set it", d.setClock())
 		return
 	}
 	if by := d.keptBy(); by != "" {
@@ -71,7 +71,7 @@ func (d *doctor) clock() {
 	case synced:
 		d.say(OK, "clock", "kept right (says the kernel), zone "+zone)
 	default:
-		d.advise(Warning, "clock", "nothing keeps it right, zone "+zone, "let it be set by NTP: blocks end by it, and stamps are compared with it", "timedatectl set-ntp true")
+		d.advise(Warning, "clock", "nothing keeps it right, zone "+zone, "let it be set by NTP: blocks end by it, and stamps are compared with it", d.setClock())
 	}
 }
 
@@ -82,6 +82,22 @@ func (d *doctor) keptBy() string {
 		return "systemd-timesyncd"
 	}
 	return ""
+}
+
+// setClock is the command that lets the clock be set.
+func (d *doctor) setClock() string {
+	if d.systemd() {
+		return "timedatectl set-ntp true"
+	}
+	return "apt install chrony"
+}
+
+// systemd reports whether systemd runs here (sd_booted(3)).
+func (d *doctor) systemd() bool { return d.exists("/run/systemd/system") }
+
+// unit reports whether stoplog is installed as a service.
+func (d *doctor) unit() bool {
+	return d.systemd() && (d.exists("/usr/lib/systemd/system/stoplog.service") || d.exists("/lib/systemd/system/stoplog.service") || d.exists("/etc/systemd/system/stoplog.service"))
 }
 
 func (d *doctor) exists(path string) bool {

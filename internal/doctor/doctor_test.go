@@ -148,22 +148,31 @@ func TestFinds(t *testing.T) {
 		{"no logins", func(t *testing.T, m *Machine) {
 			m.Set.Sources = append(m.Set.Sources, rules.Source{Kind: rules.Auth})
 		}, Warning, "logs", "neither a journal nor a log", "rsyslog"},
-		{"a clock that nothing keeps", func(t *testing.T, m *Machine) { m.Synced = func() (bool, error) { return false, nil } }, Warning, "clock", "nothing keeps it right", "set-ntp"},
+		{"a clock that nothing keeps", func(t *testing.T, m *Machine) { m.Synced = func() (bool, error) { return false, nil } }, Warning, "clock", "nothing keeps it right", "apt install chrony"},
+		{"a clock that nothing keeps, with systemd", func(t *testing.T, m *Machine) {
+			m.Synced = func() (bool, error) { return false, nil }
+			touch(t, m, "/run/systemd/system/x")
+		}, Warning, "clock", "nothing keeps it right", "timedatectl set-ntp true"},
 		{"a clock of which nothing is known", func(t *testing.T, m *Machine) {
 			m.Synced = func() (bool, error) { return false, errors.ErrUnsupported }
 		}, Note, "clock", "not known", ""},
-		{"a clock long past", func(t *testing.T, m *Machine) { m.Now = time.Date(1970, 1, 1, 0, 0, 9, 0, time.UTC) }, Broken, "clock", "1970", "set-ntp"},
+		{"a clock long past", func(t *testing.T, m *Machine) { m.Now = time.Date(1970, 1, 1, 0, 0, 9, 0, time.UTC) }, Broken, "clock", "1970", "chrony"},
 		{"no firewall", func(t *testing.T, m *Machine) {
 			m.Firewall = func(context.Context) (string, error) { return "", errors.New("no firewall usable here") }
 		}, Broken, "firewall", "no firewall usable", "apt install nftables"},
 		{"containers", func(t *testing.T, m *Machine) { touch(t, m, "/run/docker.sock") }, Warning, "firewall", "docker", "reload"},
 		{"another of the trade", func(t *testing.T, m *Machine) { touch(t, m, "/run/fail2ban/fail2ban.sock") }, Note, "firewall", "fail2ban runs", "disable --now fail2ban"},
-		{"no daemon", func(t *testing.T, m *Machine) { m.Daemon = fake{err: control.ErrNoDaemon} }, Warning, "daemon", "none is running", "systemctl enable"},
-		{"a daemon that does not answer", func(t *testing.T, m *Machine) { m.Daemon = fake{err: errors.New("reset by peer")} }, Broken, "daemon", "reset", "journalctl"},
+		{"no daemon", func(t *testing.T, m *Machine) { m.Daemon = fake{err: control.ErrNoDaemon} }, Warning, "daemon", "none is running", "stoplog run --dry-run"},
+		{"no daemon, though installed", func(t *testing.T, m *Machine) {
+			m.Daemon = fake{err: control.ErrNoDaemon}
+			touch(t, m, "/run/systemd/system/x")
+			touch(t, m, "/lib/systemd/system/stoplog.service")
+		}, Warning, "daemon", "none is running", "systemctl enable --now stoplog"},
+		{"a daemon that does not answer", func(t *testing.T, m *Machine) { m.Daemon = fake{err: errors.New("reset by peer")} }, Broken, "daemon", "reset", "stoplog status"},
 		{"a daemon in trouble", func(t *testing.T, m *Machine) {
 			m.change(func(f *fake) { f.status.Trouble = []string{"the wall fell"} })
-		}, Broken, "daemon", "the wall fell", "journalctl"},
-		{"a dry run", func(t *testing.T, m *Machine) { m.change(func(f *fake) { f.status.DryRun = true }) }, Note, "daemon", "--dry-run", "restart"},
+		}, Broken, "daemon", "the wall fell", "stoplog status"},
+		{"a dry run", func(t *testing.T, m *Machine) { m.change(func(f *fake) { f.status.DryRun = true }) }, Note, "daemon", "--dry-run", "stoplog run"},
 		{"other rules", func(t *testing.T, m *Machine) { m.change(func(f *fake) { f.status.Rules = "built-in" }) }, Note, "daemon", "other rules: built-in", ""},
 		{"nobody from elsewhere", func(t *testing.T, m *Machine) { m.SSH = "" }, Note, "lock-out", "nobody is logged in", "allow add"},
 		{"a peer that is not allowed", func(t *testing.T, m *Machine) { m.SSH = "203.0.113.9 1 2 3" }, Note, "lock-out", "203.0.113.9 is safe while", "stoplog allow add 203.0.113.9 --ttl 7d"},

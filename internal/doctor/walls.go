@@ -46,24 +46,24 @@ func (d *doctor) daemon(ctx context.Context) {
 	s, err := d.Daemon.Status(ctx)
 	switch {
 	case errors.Is(err, control.ErrNoDaemon):
-		d.advise(Warning, "daemon", "none is running", "start it; with --dry-run first, to see what it would do", "systemctl enable --now stoplog")
+		d.notRunning()
 		return
 	case err != nil && d.EUID != 0:
 		d.say(Note, "daemon", "not asked: "+err.Error())
 		return
 	case err != nil:
-		d.advise(Broken, "daemon", err.Error(), "see what it logged", "journalctl -u stoplog -n 50")
+		d.advise(Broken, "daemon", err.Error(), "see what it logged", d.itsLog())
 		return
 	}
 	d.status = &s
 	for _, t := range s.Trouble {
-		d.advise(Broken, "daemon", t, "see its log", "journalctl -u stoplog -n 50")
+		d.advise(Broken, "daemon", t, "see its log", d.itsLog())
 	}
 	for _, n := range s.Notes {
 		d.say(Note, "daemon", n)
 	}
 	if s.DryRun {
-		d.advise(Note, "daemon", "it runs with --dry-run: nothing is blocked", "run it without when you have seen enough", "systemctl restart stoplog")
+		d.advise(Note, "daemon", "it runs with --dry-run: nothing is blocked", "run it without when you have seen enough", "stoplog run")
 	}
 	if s.Rules != d.RulesName {
 		d.say(Note, "daemon", "it runs with other rules: "+s.Rules)
@@ -71,4 +71,19 @@ func (d *doctor) daemon(ctx context.Context) {
 	if len(s.Trouble) == 0 {
 		d.say(OK, "daemon", strings.TrimSpace("running, "+plural(s.Blocks, "block")+" now, "+s.State))
 	}
+}
+
+func (d *doctor) notRunning() {
+	if d.unit() {
+		d.advise(Warning, "daemon", "none is running", "start it, and at each boot", "systemctl enable --now stoplog")
+		return
+	}
+	d.advise(Warning, "daemon", "none is running", "start it; first to see what it would do", "stoplog run --dry-run")
+}
+
+func (d *doctor) itsLog() string {
+	if d.unit() {
+		return "journalctl -u stoplog -n 50"
+	}
+	return "stoplog status"
 }

@@ -62,6 +62,7 @@ func (d *daemon) entries(now time.Time) []firewall.Entry {
 // policy is what stands around the blocks.
 func (d *daemon) policy(now time.Time) firewall.Policy {
 	p := firewall.Policy{Allow: d.ledger.AllowedPrefixes(now)}
+	d.allowEnds = d.ledger.NextAllowanceEnd(now)
 	if l := d.ledger.Lockdown(); l.Until.After(now) {
 		p.Lockdown.Ports = wallPorts(l.Ports)
 		p.Lockdown.Until = l.Until

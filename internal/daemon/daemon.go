@@ -89,8 +89,10 @@ type daemon struct {
 	protected  []protect.Addr
 	files      fileTimes
 	nextExpiry time.Time
-	rates      rates
-	live       liveLook
+	// allowEnds is when an allowance that walls were told of ends next; zero: none does.
+	allowEnds time.Time
+	rates     rates
+	live      liveLook
 }
 
 // Run follows, counts and blocks until ctx ends, then saves the state and

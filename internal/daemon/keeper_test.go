@@ -256,6 +256,23 @@ func TestOrdersReachTheWall(t *testing.T) {
 	})
 }
 
+// An allowance for a time is taken from the wall when it ends.
+func TestAllowanceEnds(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules)
+	allowed := func() int {
+		x.wall.mu.Lock()
+		defer x.wall.mu.Unlock()
+		return len(x.wall.policy.Allow)
+	}
+	for target, ttl := range map[string]time.Duration{"198.51.100.7": 300 * time.Millisecond, "2001:db8::5": time.Hour} {
+		if _, err := x.c.Allow(context.Background(), control.Order{Target: target, TTL: ttl}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.wall.until(t, "both allowances", func() bool { return allowed() == 2 })
+	x.wall.until(t, "the end of one", func() bool { return allowed() == 1 })
+}
+
 func TestRefusals(t *testing.T) {
 	x := startDaemon(t, t.TempDir(), quietRules+"allow: [\"198.51.100.0/24\"]\n")
 	for target, word := range map[string]string{

@@ -62,9 +62,12 @@ func (d *daemon) loop(ctx context.Context, batches <-chan *source.Batch) {
 	}
 }
 
-// arm sets the timer to when the ledger next has something to do.
+// arm sets the timer to when the next block, flag or allowance ends.
 func (d *daemon) arm(t *time.Timer) {
 	next := d.ledger.NextExpiry()
+	if e := d.allowEnds; !e.IsZero() && (next.IsZero() || e.Before(next)) {
+		next = e
+	}
 	if next.Equal(d.nextExpiry) {
 		return
 	}
@@ -139,6 +142,9 @@ func (d *daemon) apply(cs []ledger.Change, why string) {
 func (d *daemon) expire(now time.Time) {
 	d.nextExpiry = time.Time{}
 	d.apply(d.ledger.Expire(now), "expired")
+	if e := d.allowEnds; !e.IsZero() && !now.Before(e) {
+		d.tellPolicy() // walls do not end allowances by themselves
+	}
 }
 
 // recovered ends recovery: every log was read up to its end once.

@@ -118,6 +118,22 @@ func (a *allowlist) prune(before int64) {
 	}
 }
 
+// next is when the first of the allowances that stand at now ends, 0 for never.
+func (a *allowlist) next(now int64) int64 {
+	next := forever
+	for _, hs := range a.hand {
+		for _, h := range hs {
+			if h.until > now {
+				next = min(next, h.until)
+			}
+		}
+	}
+	if next == forever {
+		return 0
+	}
+	return next
+}
+
 // list gives the allowances by hand, those that ended included if all.
 func (a *allowlist) list(now int64, all bool) []Allowance {
 	var out []Allowance

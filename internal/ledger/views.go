@@ -26,6 +26,16 @@ func (l *Ledger) KnownLogins(addr netip.Addr, now time.Time) []KnownLogin {
 	return out
 }
 
+// NextAllowanceEnd is when an allowance by hand that stands at now ends next,
+// and AllowedPrefixes with it changes; zero: none ends.
+func (l *Ledger) NextAllowanceEnd(now time.Time) time.Time {
+	next := l.allow.next(now.UnixNano())
+	if next == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, next).UTC()
+}
+
 // UnblockExact lifts the block of p itself and no other, as Unblock does:
 // somebody deleted it with the firewall's own tools.
 func (l *Ledger) UnblockExact(p netip.Prefix, by string, now time.Time) (Lifted, error) {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 func TestKnownLogins(t *testing.T) {
@@ -28,5 +29,22 @@ func TestUnblockExact(t *testing.T) {
 	}
 	if lifted, _ := l.UnblockExact(pfx("192.0.2.1/32"), "firewall", at(1)); len(lifted.Changes) != 0 {
 		t.Errorf("of an address within a block: got %s, want nothing", changes(lifted.Changes))
+	}
+}
+
+func TestNextAllowanceEnd(t *testing.T) {
+	l := fresh(t, Options{})
+	if got := l.NextAllowanceEnd(at(0)); !got.IsZero() {
+		t.Errorf("of none: got %s", got)
+	}
+	for p, ttl := range map[string]time.Duration{"192.0.2.1/32": 0, "192.0.2.2/32": time.Hour, "192.0.2.3/32": time.Minute} {
+		if _, err := l.Allow(pfx(p), ttl, "", "test", at(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for sec, want := range map[int]time.Time{0: at(60), 60: at(3600), 3600: {}} {
+		if got := l.NextAllowanceEnd(at(sec)); !got.Equal(want) {
+			t.Errorf("after %d s: got %s, want %s", sec, got, want)
+		}
 	}
 }

@@ -25,7 +25,8 @@ const (
 	slotCredentials // there were some, whatever they were
 	slotEnvoy
 	slotTraefik
-	slotHeader // what ClientOptions asks for
+	slotOutcome // only mapped
+	slotHeader  // what ClientOptions asks for
 	slots
 )
 

@@ -149,7 +149,7 @@ func TestJSONShape(t *testing.T) {
 		var r record
 		end := -1
 		if strings.HasPrefix(text, "{") {
-			end = r.walkObject([]byte(text), 0, atTop, 0)
+			end = r.walkObject([]byte(text), 0, atTop, nil, 0)
 		}
 		if got := end == len(text); got != want {
 			t.Errorf("%s: got %v (%d of %d)", text, got, end, len(text))
@@ -186,7 +186,7 @@ func TestSaid(t *testing.T) {
 		{`{"msg":"` + strings.Repeat("x", 300) + `login failed"`, Other, Plain},
 	} {
 		var r record
-		r.walkObject([]byte(c.line+`}`), 0, atTop, 0)
+		r.walkObject([]byte(c.line+`}`), 0, atTop, nil, 0)
 		if got := r.said(); got != c.want {
 			t.Errorf("%.60s: got %v, want %v", c.line, got, c.want)
 		}

@@ -10,8 +10,11 @@ import (
 // jsonLog reads one JSON object a line: an access log, or an application that
 // tells of a login and names the client in a field of its own.
 func jsonLog(p *Parser, line []byte, ev *Event) bool {
-	r := record{header: p.web.header}
-	end := r.walkObject(line, 0, atTop, 0)
+	if len(line) == 0 || line[0] != '{' {
+		return false
+	}
+	r := p.newRecord()
+	end := r.walkObject(line, 0, atTop, r.root(), 0)
 	if end < 0 || skipSpace(line, end) != len(line) {
 		return false
 	}
@@ -21,7 +24,7 @@ func jsonLog(p *Parser, line []byte, ev *Event) bool {
 // known lets the packs read a record of an application before it is guessed
 // at. The proxies' access logs are nobody else's.
 func (r *record) known(p *Parser, line []byte, ev *Event) bool {
-	if p.tag != nil || r.service(p) != "http" {
+	if p.tag != nil || r.fm != nil || r.service(p) != "http" {
 		return false
 	}
 	if p.bareByPack(line, ev) {
@@ -38,7 +41,7 @@ func (r *record) event(p *Parser, ev *Event) bool {
 		r.vals[slotStatus] = r.vals[slotTraefik]
 	}
 	if !r.client(ev) {
-		return r.inMessage(p, ev)
+		return r.fm == nil && r.inMessage(p, ev)
 	}
 	ev.Service = r.service(p)
 	if ev.Service == "caddy" && r.vals[slotUser] == nil {
@@ -53,9 +56,10 @@ func (r *record) event(p *Parser, ev *Event) bool {
 	ev.Count = 1
 	r.request(p, ev)
 	r.stamp(p, ev)
-	if !r.judge(p, ev) {
+	if !r.judge(p, ev) && r.fm == nil {
 		return false
 	}
+	r.fields(p, ev)
 	header := p.unescaped(r.vals[slotHeader])
 	if r.splitHeader {
 		header = nil
@@ -171,6 +175,9 @@ func (r *record) service(p *Parser) string {
 // judge decides what the record tells of; false: of nothing we know.
 func (r *record) judge(p *Parser, ev *Event) bool {
 	said := r.said()
+	if v := r.vals[slotOutcome]; v != nil {
+		said = tells(v)
+	}
 	switch {
 	case said != Other:
 		ev.Outcome = said

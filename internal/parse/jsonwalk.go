@@ -17,14 +17,40 @@ type record struct {
 	// splitHeader when two do for the header.
 	split, splitHeader bool
 	header             string // in lower case, that ClientOptions asks for
+
+	fm    *fieldMap // nil: keys are guessed at
+	extra [][]byte  // values of fm's own fields
 }
 
 // keep puts a value where its key says.
-func (r *record) keep(at place, key, v []byte) {
-	r.put(slotOf(at, key), v)
-	if r.header != "" && (at == atTop || at == inHeaders) && headerKey(key, r.header) {
+func (r *record) keep(at place, n *mapNode, key, v []byte) {
+	if r.fm != nil && r.mapped(n, key, v) {
+		return
+	}
+	if s := slotOf(at, key); r.fm == nil || !r.fm.slots[s] && !(r.fm.slots[slotAddr] && (s == slotClient || s == slotEnvoy)) {
+		r.put(s, v)
+	}
+	if r.header != "" && (at == atTop || at == inHeaders) && headerKey(key, r.header) && (r.fm == nil || !r.fm.slots[slotHeader]) {
 		r.put(slotHeader, v)
 	}
+}
+
+// newRecord returns one that reads by the parser's options.
+func (p *Parser) newRecord() record {
+	r := record{header: p.web.header, fm: p.web.fields}
+	if r.fm != nil {
+		clear(p.web.extra)
+		r.extra = p.web.extra
+	}
+	return r
+}
+
+// root is the map's, nil when there is none.
+func (r *record) root() *mapNode {
+	if r.fm == nil {
+		return nil
+	}
+	return &r.fm.root
 }
 
 // put keeps the first value of a slot. Two addresses that differ make the
@@ -45,7 +71,7 @@ func (r *record) put(s slot, v []byte) {
 
 // walkObject reads the object at b[i] and returns the index behind it, -1 when
 // it is none.
-func (r *record) walkObject(b []byte, i int, at place, depth int) int {
+func (r *record) walkObject(b []byte, i int, at place, n *mapNode, depth int) int {
 	if depth > maxDepth {
 		return -1
 	}
@@ -62,7 +88,7 @@ func (r *record) walkObject(b []byte, i int, at place, depth int) int {
 		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
 			return -1
 		}
-		if i = r.walkMember(b, skipSpace(b, i+1), at, key, depth); i < 0 {
+		if i = r.walkMember(b, skipSpace(b, i+1), at, n, key, depth); i < 0 {
 			return -1
 		}
 		if i = skipSpace(b, i); i >= len(b) {
@@ -80,12 +106,12 @@ func (r *record) walkObject(b []byte, i int, at place, depth int) int {
 }
 
 // walkMember reads the value of key at b[i].
-func (r *record) walkMember(b []byte, i int, at place, key []byte, depth int) int {
+func (r *record) walkMember(b []byte, i int, at place, n *mapNode, key []byte, depth int) int {
 	if i >= len(b) {
 		return -1
 	}
 	if b[i] == '{' {
-		return r.walkObject(b, i, at.enter(key), depth+1)
+		return r.walkObject(b, i, at.enter(key), n.inside(key), depth+1)
 	}
 	end := r.skipValue(b, i, depth)
 	if end < 0 {
@@ -100,7 +126,7 @@ func (r *record) walkMember(b []byte, i int, at place, key []byte, depth int) in
 	} else if string(v) == "null" {
 		return end
 	}
-	r.keep(at, key, v)
+	r.keep(at, n, key, v)
 	return end
 }
 
@@ -111,7 +137,7 @@ func (r *record) skipValue(b []byte, i, depth int) int {
 		return stringEnd(b, i)
 	case c == '{':
 		var inner record // of an array: whose it is, nobody knows
-		return inner.walkObject(b, i, inOther, depth+1)
+		return inner.walkObject(b, i, inOther, nil, depth+1)
 	case c == '[':
 		return r.skipArray(b, i, depth)
 	}

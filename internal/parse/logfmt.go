@@ -6,13 +6,13 @@ import "bytes"
 // log/slog.TextHandler, logrus), each value bare or a quoted string with
 // escapes, and nothing but pairs: Traefik, Grafana, Authelia, Caddy…
 func logfmtLog(p *Parser, line []byte, ev *Event) bool {
-	r := record{header: p.web.header}
+	r := p.newRecord()
 	for rest := line; len(rest) > 0; {
 		key, value, after, ok := logfmtPair(rest)
 		if !ok {
 			return false
 		}
-		r.keep(atTop, key, value)
+		r.keep(atTop, r.root(), key, value)
 		rest = after
 	}
 	return r.known(p, line, ev) || r.event(p, ev)

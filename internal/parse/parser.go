@@ -16,6 +16,14 @@ type Options struct {
 	// Format is "", "auto", "combined", "common", "vhost", "json", "logfmt",
 	// or an nginx log_format or Apache LogFormat string.
 	Format string
+	// Map tells, for the formats json and logfmt, where a field of the event
+	// stands: a name to the dotted path of its keys ("ip": "client.address").
+	// The names are ip, user, time, method, uri (or path), request, status,
+	// agent, referrer, host, message, error, event, success, outcome and
+	// forwarded (what Client.Header names); any other becomes one of the event's
+	// Fields. What it names is read from nowhere else; the rest is guessed. The
+	// address must be one that the logging program found out.
+	Map map[string]string
 	// Location is the zone of stamps that tell none; nil is UTC.
 	Location *time.Location
 	// Client tells which peers are proxies and which header names the client.

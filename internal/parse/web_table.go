@@ -2,6 +2,7 @@ package parse
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"stoplog/internal/parse/scan"
@@ -13,11 +14,26 @@ type web struct {
 	format  *format
 	header  string // of ClientOptions, in lower case
 	scratch []byte
+	fields  *fieldMap // of Options.Map
+	extra   [][]byte  // values of its own fields, of one line
 }
 
 func newWeb(o *Options) (web, error) {
 	f, err := compileFormat(o.Format)
-	return web{format: f, header: strings.ToLower(o.Client.Header)}, err
+	if err != nil {
+		return web{}, err
+	}
+	w := web{format: f, header: strings.ToLower(o.Client.Header)}
+	if w.fields, err = compileMap(o.Map); err != nil || w.fields == nil {
+		return w, err
+	}
+	switch strings.ToLower(o.Format) {
+	case "json", "logfmt":
+	default:
+		return w, fmt.Errorf("format %q: fields are for json and logfmt", o.Format)
+	}
+	w.extra = make([][]byte, len(w.fields.extra))
+	return w, nil
 }
 
 func (w *web) reset() { w.scratch = w.scratch[:0] }

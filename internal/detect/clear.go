@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"sort"
+	"strconv"
 
 	"stoplog/internal/bucket"
 	"stoplog/internal/parse"
@@ -31,8 +32,11 @@ import (
 // and part could not be read at one instant.
 
 // drop is a limit at which an event is a nanosecond of draining, so that
-// a bucket's depth can be read and written exactly.
-var drop = bucket.Limit{Capacity: 1 << 55, Leak: 1}
+// a bucket's depth can be read and written exactly; a thirtieth of a second
+// where an int has 32 bits.
+var drop = bucket.Limit{Capacity: 1 << (55 - dropShift), Leak: 1 << dropShift}
+
+const dropShift = (64 - strconv.IntSize) / 32 * 25
 
 // addPart pours n events into the part of the event's account. An event
 // without an account has none, nor has one of an account that does not exist:
@@ -71,7 +75,8 @@ func (e *Engine) clear(c *counter, m *moment) {
 func (l *level) mark(k bucket.Key, at int64) {
 	whole := l.table.Level(k, at, drop)
 	if l.late(k, at, whole) {
-		at += int64(sort.Search(int(bucket.MaxSpan), func(d int) bool { return !l.late(k, at+int64(d), whole) }))
+		n := sort.Search(int(bucket.MaxSpan>>dropShift), func(d int) bool { return !l.late(k, at+int64(d)<<dropShift, whole) })
+		at += int64(n) << dropShift
 	}
 	l.parts.Delete(k)
 	l.parts.Pour(k, at, whole, drop)
@@ -80,7 +85,7 @@ func (l *level) mark(k bucket.Key, at int64) {
 // late reports whether the bucket of k, which holds whole, was poured later
 // than at.
 func (l *level) late(k bucket.Key, at int64, whole int) bool {
-	return whole > 0 && l.table.Level(k, at+1, drop) == whole
+	return whole > 0 && l.table.Level(k, at+1<<dropShift, drop) == whole
 }
 
 // take lowers the bucket of k by what the part holds.

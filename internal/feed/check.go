@@ -140,7 +140,7 @@ func clientAddr(values []string) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	a, err := netip.ParseAddr(values[0])
-	if err != nil || a.Zone() != "" || a.IsUnspecified() {
+	if err != nil || a.Zone() != "" || a.Unmap().IsUnspecified() {
 		return netip.Addr{}, false
 	}
 	return a.Unmap(), true

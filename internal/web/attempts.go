@@ -27,7 +27,7 @@ func newAttempts() *attempts { return &attempts{empty: map[string]time.Time{}} }
 func (a *attempts) wait(place string, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return max(0, a.empty[a.known(place)].Sub(now)-(maxTries-1)*tryLeak)
+	return max(0, a.empty[a.known(place)].Add(-(maxTries-1)*tryLeak).Sub(now))
 }
 
 // wrong counts a wrong login.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 )
 
 // draft is an order that was filled in but not carried out: it comes back as
@@ -18,10 +19,17 @@ type draft struct {
 // maxField bounds what a form's field may hold.
 const maxField = 500
 
-// trimmed is a field of a form or query without blanks around it, bounded.
+// trimmed is a field of a form or query without blanks around it, bounded,
+// and without what cannot be seen: nobody types that.
 func trimmed(r *http.Request, name string) string {
 	s := strings.TrimSpace(r.FormValue(name))
-	return strings.ToValidUTF8(s[:min(len(s), maxField)], "")
+	s = strings.ToValidUTF8(s[:min(len(s), maxField)], "")
+	return strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return -1
+	}, s)
 }
 
 func draftOf(r *http.Request) draft {

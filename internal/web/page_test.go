@@ -1,0 +1,282 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stoplog/internal/control"
+)
+
+func TestOrders(t *testing.T) {
+	for _, c := range []struct {
+		path   string
+		fields []string
+		want   string
+		to     string
+	}{
+		{"/block", []string{"target", "192.0.2.7"}, "block 192.0.2.7 0s  page:anna", "/look?addr=192.0.2.7"},
+		{"/block", []string{"target", " 2001:db8::/64 ", "ttl", "3600", "reason", "asked by abuse desk"}, "block 2001:db8::/64 1h0m0s asked by abuse desk page:anna", "/look?addr=2001%3Adb8%3A%3A%2F64"},
+		{"/unblock", []string{"target", "192.0.2.7"}, "unblock 192.0.2.7 0s  page:anna", "/look?addr=192.0.2.7"},
+		{"/allow", []string{"target", "192.0.2.7", "reason", "bob"}, "allow 192.0.2.7 168h0m0s bob page:anna", "/look?addr=192.0.2.7"},
+		{"/allow", []string{"target", "192.0.2.7", "ttl", "0"}, "allow 192.0.2.7 0s  page:anna", "/look?addr=192.0.2.7"},
+		{"/disallow", []string{"target", "192.0.2.7"}, "disallow 192.0.2.7 0s  page:anna", "/look?addr=192.0.2.7"},
+		{"/flag/set", []string{"target", "captcha"}, "set captcha 2h0m0s  page:anna", "/#flags"},
+		{"/flag/clear", []string{"target", "captcha"}, "clear captcha 0s  page:anna", "/#flags"},
+	} {
+		d := &fake{}
+		b := visit(t, d, nil)
+		b.login()
+		w := b.order(c.path, c.fields...)
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != c.to {
+			t.Errorf("%s: %d to %q, want %q", c.want, w.Code, w.Header().Get("Location"), c.to)
+		}
+		if got := d.given(); !slices.Equal(got, []string{c.want}) {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+		if page := b.send("GET", "/", nil).Body.String(); !strings.Contains(page, " done.") {
+			t.Errorf("%s: the next page does not say what was done", c.want)
+		}
+		if page := b.send("GET", "/", nil).Body.String(); strings.Contains(page, " done.") {
+			t.Errorf("%s: said twice", c.want)
+		}
+	}
+}
+
+// TestRefusedOrders keeps what was typed.
+func TestRefusedOrders(t *testing.T) {
+	d := &fake{}
+	b := visit(t, d, nil)
+	b.login()
+	d.err = control.BadOrder("192.0.2.7 is allowed")
+	w := b.order("/block", "target", "192.0.2.7", "ttl", "3600", "reason", "loud")
+	to := w.Header().Get("Location")
+	if !strings.HasPrefix(to, "/look?") || !strings.Contains(to, "reason=loud") {
+		t.Errorf("led to %q", to)
+	}
+	d.err = nil
+	page := b.send("GET", to, nil).Body.String()
+	for _, want := range []string{"Not done: 192.0.2.7 is allowed", `value="loud"`, `value="3600" selected`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	for _, c := range [][]string{{"/block", "ttl", "7"}, {"/block", "ttl", "-600"}, {"/allow", "ttl", "1e9"}, {"/flag/set", "ttl", "0"}} {
+		if w := b.order(c[0], "target", "x", c[1], c[2]); w.Code != http.StatusBadRequest {
+			t.Errorf("%v: %d, want 400", c, w.Code)
+		}
+	}
+	if len(d.given()) != 0 {
+		t.Errorf("carried out %v", d.given())
+	}
+}
+
+func TestSearch(t *testing.T) {
+	b := visit(t, &fake{}, nil)
+	b.login()
+	for q, want := range map[string]string{
+		"192.0.2.7": "", " [2001:db8::1] ": "", "192.0.2.0/28": "", "::ffff:192.0.2.1": "",
+		"ssh": "/blocks?q=ssh", "192.0.2.": "/blocks?q=192.0.2.", "fe80::1%eth0": "/blocks?q=fe80%3A%3A1%25eth0", "host.example": "/blocks?q=host.example",
+	} {
+		w := b.send("GET", "/look?"+url.Values{"addr": {q}}.Encode(), nil)
+		if got := w.Header().Get("Location"); got != want || want == "" && w.Code != 200 {
+			t.Errorf("%q: %d to %q, want %q", q, w.Code, got, want)
+		}
+	}
+}
+
+func TestPaging(t *testing.T) {
+	d := &fake{}
+	for i := range 120 {
+		d.found = append(d.found, blockOf(fmt.Sprintf("10.0.%d.0/28", i)))
+	}
+	b := visit(t, d, nil)
+	b.login()
+	for _, c := range []struct {
+		query, first  string
+		newer, older  bool
+		rows, ofPages int
+	}{
+		{"", "10.0.0.0/28", false, true, 50, 3},
+		{"?page=2", "10.0.50.0/28", true, true, 50, 3},
+		{"?page=3", "10.0.100.0/28", true, false, 20, 3},
+		{"?page=99", "", true, false, 0, 3},
+		{"?page=-1", "10.0.0.0/28", false, true, 50, 3},
+		{"?page=99999999999999999999", "10.0.0.0/28", false, true, 50, 3},
+		{"?q=10.0.11", "10.0.11.0/28", false, false, 11, 1},
+	} {
+		page := b.send("GET", "/blocks"+c.query, nil).Body.String()
+		if n := strings.Count(page, `<th scope="row">`); n != c.rows {
+			t.Errorf("%q: %d rows, want %d", c.query, n, c.rows)
+		}
+		if !strings.Contains(page, fmt.Sprintf("of %d</span>", c.ofPages)) {
+			t.Errorf("%q: not of %d pages", c.query, c.ofPages)
+		}
+		if strings.Contains(page, `rel="prev"`) != c.newer || strings.Contains(page, `rel="next"`) != c.older {
+			t.Errorf("%q: the links to newer and older are not as wanted", c.query)
+		}
+		if i := strings.Index(page, "10.0."); c.first != "" && !strings.Contains(page[i:min(len(page), i+400)], c.first) && c.query != "?q=10.0.11" {
+			t.Errorf("%q does not begin with %s", c.query, c.first)
+		}
+	}
+}
+
+func TestSilentDaemon(t *testing.T) {
+	d := &fake{}
+	b := visit(t, d, nil)
+	b.login()
+	d.err = errors.New("stoplog is stopping")
+	for _, path := range []string{"/", "/live", "/blocks", "/look?addr=192.0.2.1", "/allowed"} {
+		w := b.send("GET", path, nil)
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "stoplog is stopping") {
+			t.Errorf("%s: %d\n%.200s", path, w.Code, w.Body)
+		}
+	}
+}
+
+func TestNoTokenYet(t *testing.T) {
+	b := visit(t, &fake{}, func(o *Options) { o.TokenFile = filepath.Join(t.TempDir(), "none") })
+	if page := b.send("GET", "/login", nil).Body.String(); !strings.Contains(page, "There is no token yet") {
+		t.Error("how to make a token is not told")
+	}
+	if w := b.send("POST", "/login", url.Values{"token": {""}}); w.Code != http.StatusUnauthorized {
+		t.Errorf("an empty token: %d", w.Code)
+	}
+	if err := os.WriteFile(b.site.tokens, []byte("anna nothex 2026-11-20T09:00:00Z\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if page := b.send("GET", "/login", nil).Body.String(); !strings.Contains(page, "cannot be read") {
+		t.Error("a broken file of tokens is not told")
+	}
+}
+
+// TestServe runs the real server over TCP and ends it.
+func TestServe(t *testing.T) {
+	b := visit(t, &fake{}, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- Serve(ctx, l, Options{Daemon: &fake{}, TokenFile: b.site.tokens, Log: b.site.log})
+	}()
+	resp, err := http.Get("http://" + l.Addr().String() + "/login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("%s", resp.Status)
+	}
+	req, err := http.NewRequest("GET", "http://"+l.Addr().String()+"/login", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X", strings.Repeat("x", 64<<10))
+	if resp, err := http.DefaultClient.Do(req); err == nil {
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("a head of 64 KiB: %s", resp.Status)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Serve = %v, want nil at the end", err)
+	}
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("the listener is still open")
+	}
+}
+
+func TestSessionsEnd(t *testing.T) {
+	ss, now := newSessions(), time.Now()
+	id := ss.begin(Token{Name: "anna"}, now)
+	for _, c := range []struct {
+		name  string
+		after time.Duration
+		want  bool
+	}{
+		{"at once", 0, true},
+		{"nearly idle", maxIdle, true},
+		{"again", maxIdle + maxIdle, true},
+		{"idle too long", 3*maxIdle + time.Second, false},
+		{"never again", 0, false},
+	} {
+		if got := ss.find(id, now.Add(c.after)) != nil; got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	id = ss.begin(Token{}, now)
+	for d := time.Duration(0); d <= maxAge; d += maxIdle {
+		ss.find(id, now.Add(d))
+	}
+	if ss.find(id, now.Add(maxAge+time.Second)) != nil {
+		t.Error("a busy session outlives its age")
+	}
+}
+
+func TestAttemptsDrain(t *testing.T) {
+	a, now := newAttempts(), time.Now()
+	for range maxTries {
+		if w := a.wait("x", now); w != 0 {
+			t.Fatalf("must wait %s too early", w)
+		}
+		a.wrong("x", now)
+	}
+	if w := a.wait("x", now); w != tryLeak {
+		t.Errorf("after %d: %s, want %s", maxTries, w, tryLeak)
+	}
+	if w := a.wait("x", now.Add(tryLeak)); w != 0 {
+		t.Errorf("%s later: must wait %s", tryLeak, w)
+	}
+	if w := a.wait("y", now); w != 0 {
+		t.Errorf("another place must wait %s", w)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{-time.Hour: "0 s", 30 * time.Second: "30 s", 10 * time.Minute: "10 min", 5 * time.Hour: "5 h", 72 * time.Hour: "3 days"} {
+		if got := span(d); got != want {
+			t.Errorf("span(%s) = %q, want %q", d, got, want)
+		}
+	}
+	for in, want := range map[string]string{"plain é": "plain é", "a\tb\nc": `a\x09b\x0ac`, "\u202e": `\u202e`, "\xff": `\xff`, "<b>": "<b>", "\u0085": `\u0085`} {
+		if got := show(in); got != want {
+			t.Errorf("show(%q) = %q, want %q", in, got, want)
+		}
+	}
+	for _, c := range []struct {
+		level    float64
+		capacity int
+		want     int
+	}{{3, 5, 60}, {9, 5, 100}, {1, 0, 0}} {
+		if got := percent(c.level, c.capacity); got != c.want {
+			t.Errorf("percent(%v, %d) = %d, want %d", c.level, c.capacity, got, c.want)
+		}
+	}
+}
+
+func TestChart(t *testing.T) {
+	ms := []control.Minute{{Events: 0}, {Events: 1}, {Events: 100}, {Events: 50}}
+	c := newChart("Events", ms, func(m control.Minute) uint64 { return m.Events })
+	if c.Top != 100 || c.Now != 50 || c.All != 151 || len(c.Bars) != 3 {
+		t.Fatalf("%+v", c)
+	}
+	if c.Bars[0].H != 2 || c.Bars[1].H != chartHeight || c.Bars[2].H != chartHeight/2 {
+		t.Errorf("heights %d %d %d: a few events must be seen, and most fill it", c.Bars[0].H, c.Bars[1].H, c.Bars[2].H)
+	}
+	if c := newChart("x", nil, nil); len(c.Bars) != 0 || c.Said == "" {
+		t.Errorf("%+v", c)
+	}
+}

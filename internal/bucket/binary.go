@@ -19,13 +19,11 @@ func (t *Table) AppendBinary(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, t.evicted)
 	b = binary.AppendUvarint(b, uint64(t.n))
 	b = slices.Grow(b, t.n*slotBytes)
-	for i := range t.slots {
-		if s := &t.slots[i]; s.meta>>spanBits != 0 {
-			for _, w := range [...]uint64{s.hi, s.lo, uint64(s.empty), s.meta} {
-				b = binary.LittleEndian.AppendUint64(b, w)
-			}
+	t.all(func(s *slot) {
+		for _, w := range [...]uint64{s.hi, s.lo, uint64(s.empty), s.meta} {
+			b = binary.LittleEndian.AppendUint64(b, w)
 		}
-	}
+	})
 	return b
 }
 
@@ -42,18 +40,19 @@ func (t *Table) Restore(b []byte) (rest []byte, err error) {
 	if r.bad {
 		return nil, errShort
 	}
-	t.rebuild(max(min(n, t.max)*of/emptiest, 16))
 	for range n {
 		s := slot{r.uint64(), r.uint64(), int64(r.uint64()), r.uint64()}
 		if s.meta>>spanBits == 0 || s.empty != clampEmpty(s.empty) {
 			t.Reset()
 			return nil, errShort
 		}
-		i, found := t.find(s.key())
-		if !found {
-			i = t.insert(s.key(), -maxAt, i)
+		p := t.Spot(s.key())
+		to := t.find(p)
+		if to == nil {
+			to = t.insert(p, -maxAt)
 		}
-		t.slots[i] = s
+		*to = s
+		t.soonest = min(t.soonest, s.empty)
 	}
 	t.evicted = evicted
 	return r.b, nil
@@ -80,12 +79,11 @@ func (t *Table) Fullest(n int, at int64) []Bucket {
 		first = t.nth(t.n - n + 1)
 	}
 	var out []Bucket
-	for i := range t.slots {
-		s := &t.slots[i]
-		if s.meta>>spanBits != 0 && s.empty > at && compareSlots(s, &first) >= 0 {
+	t.all(func(s *slot) {
+		if s.empty > at && compareSlots(s, &first) >= 0 {
 			out = append(out, Bucket{s.key(), s.empty, s.last()})
 		}
-	}
+	})
 	slices.SortFunc(out, func(a, b Bucket) int {
 		if a.Empty != b.Empty {
 			if a.Empty > b.Empty {
@@ -101,8 +99,8 @@ func (t *Table) Fullest(n int, at int64) []Bucket {
 // Range calls f with every bucket, in no set order, until it returns false.
 // f must not change the table.
 func (t *Table) Range(f func(Bucket) bool) {
-	for i := range t.slots {
-		if s := &t.slots[i]; s.meta>>spanBits != 0 && !f(Bucket{s.key(), s.empty, s.last()}) {
+	for i := range t.n {
+		if s := t.slot(i); !f(Bucket{s.key(), s.empty, s.last()}) {
 			return
 		}
 	}

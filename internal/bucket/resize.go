@@ -7,90 +7,93 @@ import (
 
 const slotBytes = int(unsafe.Sizeof(slot{}))
 
-// A table grows when it is fuller than 52/64 and then is 45/64 full, so that a
-// bucket takes 39 to 46 bytes.
-const (
-	fullest  = 52
-	emptiest = 45
-	of       = 64
-)
+// chunkSlots is how many slots come at once: a page of memory.
+const chunkSlots = 128
 
-// limit is how many buckets the table takes before it grows.
-func (t *Table) limit() int { return int(t.homes) * fullest / of }
+// The index is at most three quarters full and at least three eighths once it
+// has grown, so that a bucket takes 38 to 43 bytes, and its share of a chunk.
+const fewestPlaces = 64
 
-func (t *Table) alloc(homes int) {
-	t.homes = uint64(homes)
-	t.slots = make([]slot, homes+min(8+homes/64, 1024))
-}
+// limit is how many buckets the table takes before its index grows.
+func (t *Table) limit() int { return len(t.index) / 4 * 3 }
 
 // widen makes room for one more: by dropping what has long drained, if that is
 // worth the pass, and else by growing.
 func (t *Table) widen(at int64) {
-	if t.late > 0 {
-		t.Sweep(clamp(at) - t.late)
+	if late := clamp(at) - t.late; t.late > 0 && t.soonest <= late {
+		t.Sweep(late)
 	}
-	if t.n >= t.limit()*7/8 {
-		t.grow()
-	}
-}
-
-// grow makes room for more. Both arrays live while it runs.
-func (t *Table) grow() {
-	t.rebuild(max(t.n*of/emptiest, int(t.homes)+int(t.homes)/64, 16) + 1)
-}
-
-// rebuild moves all buckets into a new array, still in order.
-func (t *Table) rebuild(homes int) {
-	old := t.slots
-	for {
-		t.alloc(homes)
-		if t.place(old) {
-			return
-		}
-		homes += homes/16 + 16 // the overflow at the end was too long
+	if t.n >= t.limit()/8*7 {
+		t.reindex(max(2*len(t.index), fewestPlaces))
 	}
 }
 
-func (t *Table) place(old []slot) bool {
-	next := 0
-	for i := range old {
-		s := &old[i]
-		if s.meta>>spanBits == 0 {
-			continue
-		}
-		next = max(next, t.home(t.hash(s.hi, s.lo, s.tag())))
-		if next >= len(t.slots) {
-			return false
-		}
-		t.slots[next] = *s
-		next++
+// reindex makes the index anew, of so many places.
+func (t *Table) reindex(places int) {
+	if places == len(t.index) {
+		clear(t.index)
+	} else {
+		t.index = make([]uint32, places)
 	}
-	return true
+	left := t.n
+	for c := 0; left > 0; c++ {
+		slots := t.chunks[c][:min(left, chunkSlots)]
+		for i := range slots {
+			s := &slots[i]
+			t.enter(t.hash(s.hi, s.lo, s.tag()), c*chunkSlots+i)
+		}
+		left -= len(slots)
+	}
+}
+
+// trim gives back the chunks that hold nothing.
+func (t *Table) trim() {
+	used := (t.n + chunkSlots - 1) / chunkSlots
+	clear(t.chunks[used:])
+	t.chunks = t.chunks[:used]
+}
+
+// all calls f with every slot, in the order of their numbers.
+func (t *Table) all(f func(*slot)) {
+	left := t.n
+	for _, c := range t.chunks {
+		slots := c[:min(left, chunkSlots)]
+		for i := range slots {
+			f(&slots[i])
+		}
+		left -= len(slots)
+	}
 }
 
 // keep drops every bucket that want refuses, in one pass and in place, and
 // gives memory back when few are left. It returns how many were dropped.
-func (t *Table) keep(want func(slot) bool) int {
-	before, next := t.n, 0
-	t.n = 0
-	for i := range t.slots {
-		s := t.slots[i]
-		if s.meta>>spanBits == 0 {
-			continue
-		}
-		t.slots[i] = slot{}
+func (t *Table) keep(want func(*slot) bool) int {
+	next, before := 0, t.n
+	t.soonest = never
+	t.all(func(s *slot) {
 		if !want(s) {
-			continue
+			return
 		}
-		// Never behind i: those before it have not become more.
-		next = max(next, t.home(t.hash(s.hi, s.lo, s.tag())))
-		t.slots[next] = s
+		if to := t.slot(next); to != s {
+			*to = *s
+		}
+		t.soonest = min(t.soonest, s.empty)
 		next++
-		t.n++
+	})
+	if next == before {
+		return 0
 	}
-	if t.n < int(t.homes)/2 && t.homes > 16 {
-		t.rebuild(max(t.n*of/emptiest, 16))
+	t.n = next
+	if t.n == 0 {
+		t.Reset()
+		return before
 	}
+	t.trim()
+	places := len(t.index)
+	for places > fewestPlaces && t.n < places/16*3 {
+		places /= 2
+	}
+	t.reindex(places)
 	return before - t.n
 }
 
@@ -99,7 +102,10 @@ func (t *Table) keep(want func(slot) bool) int {
 // where it would have found a rest; sweep with an instant in the past where
 // that matters.
 func (t *Table) Sweep(at int64) int {
-	return t.keep(func(s slot) bool { return s.empty > clamp(at) })
+	if at = clamp(at); t.soonest > at {
+		return 0
+	}
+	return t.keep(func(s *slot) bool { return s.empty > at })
 }
 
 // DeleteWithin empties the buckets of the prefixes that lie within p, and of
@@ -108,11 +114,10 @@ func (t *Table) DeleteWithin(p netip.Prefix) int {
 	if p = p.Masked(); !p.IsValid() {
 		return 0
 	}
-	return t.keep(func(s slot) bool { return !s.key().within(p) })
+	return t.keep(func(s *slot) bool { return !s.key().within(p) })
 }
 
 // Reset empties the table and gives its memory back.
 func (t *Table) Reset() {
-	t.n = 0
-	t.alloc(16)
+	t.n, t.chunks, t.index, t.soonest = 0, nil, nil, never
 }

@@ -10,10 +10,12 @@ import (
 func (t *Table) shed(at int64) {
 	at = clamp(at)
 	drained := 0
-	for i := range t.slots {
-		if s := &t.slots[i]; s.meta>>spanBits != 0 && s.empty <= at {
-			drained++
-		}
+	if t.soonest <= at {
+		t.all(func(s *slot) {
+			if s.empty <= at {
+				drained++
+			}
+		})
 	}
 	most := t.max - max(t.max/16, 1)
 	if t.n-drained <= most {
@@ -28,7 +30,9 @@ func (t *Table) shed(at int64) {
 // the order of keys decides, so that it never depends on the seed.
 func (t *Table) evict(n int) int {
 	last := t.nth(n)
-	return t.keep(func(s slot) bool { return compareSlots(&s, &last) > 0 })
+	return t.keep(func(s *slot) bool {
+		return s.empty > last.empty || s.empty == last.empty && compareSlots(s, &last) > 0
+	})
 }
 
 // compareSlots orders by emptiness and then by key.
@@ -66,74 +70,81 @@ const few = 4096
 // that get narrower, so it needs no memory to speak of and a few passes even
 // when a million buckets were poured in the same second.
 func (t *Table) nth(n int) slot {
-	var lo, hi [slotWords]uint64
-	for i := range hi {
-		hi[i] = ^uint64(0)
+	var r bounds
+	for i := range r.hi {
+		r.hi[i] = ^uint64(0)
 	}
 	for w := range slotWords {
 		var count, before int
-		for count, lo[w], hi[w] = t.extent(w, &lo, &hi); count > few && lo[w] < hi[w]; n -= before {
-			lo[w], hi[w], before, count = t.narrow(w, n, &lo, &hi)
+		for count = t.extent(w, &r); count > few && r.lo[w] < r.hi[w]; n -= before {
+			before, count = t.narrow(w, n, &r)
 		}
 		if count <= few {
 			break
 		} // else a tie of more than few: the next word decides
 	}
-	return t.pick(n, &lo, &hi)
+	return t.pick(n, &r)
 }
 
-// inRange reports whether every word of s lies within its bounds.
-func inRange(s *slot, lo, hi *[slotWords]uint64) bool {
-	if s.meta>>spanBits == 0 {
+// bounds are what the words of slots lie within, from lo to hi.
+type bounds struct{ lo, hi [slotWords]uint64 }
+
+// holds reports whether every word of s lies within them. Most slots fail by
+// the first word.
+func (r *bounds) holds(s *slot) bool {
+	if x := s.word(0); x < r.lo[0] || x > r.hi[0] {
 		return false
 	}
-	for i := range slotWords {
-		if x := s.word(i); x < lo[i] || x > hi[i] {
+	for i := 1; i < slotWords; i++ {
+		if x := s.word(i); x < r.lo[i] || x > r.hi[i] {
 			return false
 		}
 	}
 	return true
 }
 
-// extent counts the slots in range and tells the bounds of their word w.
-func (t *Table) extent(w int, lo, hi *[slotWords]uint64) (count int, low, high uint64) {
-	low = ^uint64(0)
-	for i := range t.slots {
-		if s := &t.slots[i]; inRange(s, lo, hi) {
+// extent counts the slots in range and draws the bounds of word w to them.
+func (t *Table) extent(w int, r *bounds) (count int) {
+	low, high := ^uint64(0), uint64(0)
+	t.all(func(s *slot) {
+		if r.holds(s) {
 			x := s.word(w)
 			low, high, count = min(low, x), max(high, x), count+1
 		}
-	}
-	return count, low, high
+	})
+	r.lo[w], r.hi[w] = low, high
+	return count
 }
 
-// narrow divides the range of word w into up to 4096 parts and returns the
-// bounds of the one that the n-th slot is in, how many come before it and how
-// many are in it.
-func (t *Table) narrow(w, n int, lo, hi *[slotWords]uint64) (low, high uint64, before, count int) {
+// narrow divides the range of word w into up to 4096 parts, draws the bounds
+// to the one that the n-th slot is in, and tells how many come before it and
+// how many are in it.
+func (t *Table) narrow(w, n int, r *bounds) (before, count int) {
 	var parts [4096]int
-	shift := max(bits.Len64(hi[w]-lo[w])-12, 0)
-	for i := range t.slots {
-		if s := &t.slots[i]; inRange(s, lo, hi) {
-			parts[(s.word(w)-lo[w])>>shift]++
+	low := r.lo[w]
+	shift := max(bits.Len64(r.hi[w]-low)-12, 0)
+	t.all(func(s *slot) {
+		if r.holds(s) {
+			parts[(s.word(w)-low)>>shift&4095]++
 		}
-	}
+	})
 	p := 0
 	for ; before+parts[p] < n; p++ {
 		before += parts[p]
 	}
-	low = lo[w] + uint64(p)<<shift
-	return low, min(low+(1<<shift-1), hi[w]), before, parts[p]
+	r.lo[w] = low + uint64(p)<<shift
+	r.hi[w] = min(r.lo[w]+(1<<shift-1), r.hi[w])
+	return before, parts[p]
 }
 
 // pick sorts the slots in range and returns the n-th.
-func (t *Table) pick(n int, lo, hi *[slotWords]uint64) slot {
+func (t *Table) pick(n int, r *bounds) slot {
 	var in []slot
-	for i := range t.slots {
-		if s := &t.slots[i]; inRange(s, lo, hi) {
+	t.all(func(s *slot) {
+		if r.holds(s) {
 			in = append(in, *s)
 		}
-	}
+	})
 	slices.SortFunc(in, func(a, b slot) int { return compareSlots(&a, &b) })
 	return in[n-1]
 }

@@ -27,30 +27,35 @@ func (s *slot) is(k Key) bool { return s.lo == k.lo && s.hi == k.hi && s.tag() =
 
 // Table holds leaky buckets by key. It is not safe for concurrent use.
 //
-// Its slots are in the order of their keys' hashes: a bucket is at or shortly
-// behind the place that its hash names, so that a search can stop early, the
-// table can be nearly full, and growing is one pass.
+// Its slots lie close together in chunks, in the order in which they came; an
+// index of four bytes a place, hashed and probed in line, tells the number of
+// a key's slot. So a new bucket costs no moving of others, growing is one pass
+// over the slots, and an empty table takes no memory.
 type Table struct {
-	slots   []slot
-	homes   uint64 // places that a hash can name; the slots behind take the overflow
+	chunks  []*[chunkSlots]slot
+	index   []uint32 // 0: free; else a slot's number and one, and above numbers a tag of its hash
+	numbers uint32   // mask of the number in an index's place
 	n       int
 	max     int
 	seed    [2]uint64
 	late    int64 // 0: never sweeps by itself
+	soonest int64 // no bucket drains before it
 	evicted uint64
 }
 
 // NewTable makes a table of at most so many buckets (0: DefaultMax; at least 16).
 // seed should be random where keys come from strangers; answers do not depend
-// on it. A table starts small and grows.
+// on it. A table starts empty and grows.
 func NewTable(most int, seed uint64) *Table {
 	if most <= 0 {
 		most = DefaultMax
 	}
-	t := &Table{max: max(most, 16), seed: spread(seed)}
-	t.alloc(16)
-	return t
+	most = min(max(most, 16), 1<<31-1)
+	return &Table{max: most, seed: spread(seed), numbers: 1<<bits.Len(uint(most)) - 1, soonest: never}
 }
+
+// never is later than any bucket drains.
+const never = int64(1<<63 - 1)
 
 // spread makes two odd, unequal words of a seed.
 func spread(seed uint64) [2]uint64 {
@@ -65,11 +70,27 @@ func spread(seed uint64) [2]uint64 {
 // a full table drops any.
 func (t *Table) SweepLate(late time.Duration) { t.late = int64(late) }
 
-// Touch looks at where k is or would be, so that a Pour soon after finds it in
+// Spot is a key and where tables of one seed put it.
+type Spot struct {
+	Key
+	hash uint64
+}
+
+// Spot names the bucket of k for this table and all others of its seed.
+func (t *Table) Spot(k Key) Spot { return Spot{k, t.hash(k.hi, k.lo, k.tag)} }
+
+// Touch looks at where p is or would be, so that a Pour soon after finds it in
 // the processor's cache: over many keys the waits overlap. What it returns
 // means nothing, but must be used for the look to happen.
-func (t *Table) Touch(k Key) uint64 {
-	return t.slots[t.home(t.hash(k.hi, k.lo, k.tag))].meta
+func (t *Table) Touch(p Spot) uint64 {
+	if len(t.index) == 0 {
+		return 0
+	}
+	v := t.index[t.home(p.hash)]
+	if v == 0 {
+		return 0
+	}
+	return t.slot(int(v&t.numbers) - 1).meta
 }
 
 // Len is the number of buckets, drained ones not yet swept included.
@@ -79,7 +100,7 @@ func (t *Table) Len() int { return t.n }
 func (t *Table) Max() int { return t.max }
 
 // Bytes is the memory the table takes.
-func (t *Table) Bytes() int { return len(t.slots) * slotBytes }
+func (t *Table) Bytes() int { return len(t.chunks)*(chunkSlots*slotBytes+8) + 4*len(t.index) }
 
 // Evicted counts the buckets that were not drained when they had to go.
 func (t *Table) Evicted() uint64 { return t.evicted }
@@ -89,15 +110,20 @@ func (t *Table) Evicted() uint64 { return t.evicted }
 // more than its capacity. n of 0 or less only looks. The zero Key holds
 // nothing.
 func (t *Table) Pour(k Key, at int64, n int, l Limit) (level int, breached bool) {
-	if n <= 0 || k.tag == 0 {
-		return t.Level(k, at, l), false
+	return t.PourSpot(t.Spot(k), at, n, l)
+}
+
+// PourSpot is Pour of a key whose spot is known.
+func (t *Table) PourSpot(p Spot, at int64, n int, l Limit) (level int, breached bool) {
+	if n <= 0 || p.tag == 0 {
+		return t.Level(p.Key, at, l), false
 	}
 	at = clamp(at)
-	i, found := t.find(k)
-	if !found {
-		i = t.insert(k, at, i)
+	s := t.find(p)
+	known := s != nil
+	if !known {
+		s = t.insert(p, at)
 	}
-	s := &t.slots[i]
 	now := max(at, s.last())
 	held := max(s.empty-now, 0)
 	leak := l.leak()
@@ -106,16 +132,18 @@ func (t *Table) Pour(k Key, at int64, n int, l Limit) (level int, breached bool)
 	full := max(held, min(held+add, room+add, int64(MaxSpan)))
 	s.empty = now + full
 	s.meta = s.meta&^uint64(MaxSpan) | uint64(full)
+	if !known {
+		t.soonest = min(t.soonest, s.empty)
+	}
 	return events(full, leak), full > room || full == int64(MaxSpan)
 }
 
 // Level is how many events the bucket of k holds at the instant at.
 func (t *Table) Level(k Key, at int64, l Limit) int {
-	i, found := t.find(k)
-	if !found {
+	s := t.find(t.Spot(k))
+	if s == nil {
 		return 0
 	}
-	s := &t.slots[i]
 	held := max(s.empty-max(clamp(at), s.last()), 0)
 	return events(held, l.leak())
 }
@@ -127,94 +155,101 @@ func (t *Table) hash(hi, lo uint64, tag uint8) uint64 {
 	return a ^ b
 }
 
-// home is the place that a hash names: hashes in order give places in order.
-func (t *Table) home(h uint64) int {
-	p, _ := bits.Mul64(h, t.homes)
-	return int(p)
-}
+// home is the place of the index that a hash names, which must not be empty.
+func (t *Table) home(h uint64) int { return int(uint32(h)) & (len(t.index) - 1) }
 
-// glance is how many slots are compared before their order is looked at: most
-// pours are of a key that is there, and its order costs a hash a slot.
-const glance = 6
+// tag is what of a hash is kept in the index beside the slot's number.
+func (t *Table) tag(h uint64) uint32 { return uint32(h>>32) &^ t.numbers }
 
-// find returns where k is, or where it belongs.
-func (t *Table) find(k Key) (int, bool) {
-	h := t.hash(k.hi, k.lo, k.tag)
-	home := t.home(h)
-	for i := home; i < min(home+glance, len(t.slots)); i++ {
-		if s := &t.slots[i]; s.is(k) {
-			return i, true
-		} else if s.meta>>spanBits == 0 {
-			break
+func (t *Table) slot(i int) *slot { return &t.chunks[i/chunkSlots][i%chunkSlots] }
+
+// find returns the bucket of p, nil when there is none.
+func (t *Table) find(p Spot) *slot {
+	if t.n == 0 {
+		return nil
+	}
+	mask, tag := len(t.index)-1, t.tag(p.hash)
+	for at := t.home(p.hash); t.index[at] != 0; at = (at + 1) & mask {
+		if v := t.index[at]; v&^t.numbers == tag {
+			if s := t.slot(int(v&t.numbers) - 1); s.is(p.Key) {
+				return s
+			}
 		}
 	}
-	for i := home; i < len(t.slots); i++ {
-		s := &t.slots[i]
-		if s.is(k) {
-			return i, true
-		}
-		if s.meta>>spanBits == 0 || t.after(s, h, k) {
-			return i, false
-		}
+	return nil
+}
+
+// place is where the index names slot i.
+func (t *Table) place(i int) int {
+	s := t.slot(i)
+	at := t.home(t.hash(s.hi, s.lo, s.tag()))
+	for int(t.index[at]&t.numbers)-1 != i {
+		at = (at + 1) & (len(t.index) - 1)
 	}
-	return len(t.slots), false
+	return at
 }
 
-// after reports whether s comes behind a key k of hash h.
-func (t *Table) after(s *slot, h uint64, k Key) bool {
-	sh := t.hash(s.hi, s.lo, s.tag())
-	return sh > h || sh == h && s.key().compare(k) > 0
-}
-
-// insert puts a drained bucket for k at place i, making room first, and
-// returns where it came to be.
-func (t *Table) insert(k Key, at int64, i int) int {
+// insert adds a drained bucket for p, which has none, making room first.
+func (t *Table) insert(p Spot, at int64) *slot {
 	if t.n >= t.max {
 		t.shed(at)
-		i, _ = t.find(k)
 	}
 	if t.n >= t.limit() {
 		t.widen(at)
-		i, _ = t.find(k)
 	}
-	end, ok := t.free(i)
-	for !ok {
-		t.grow()
-		i, _ = t.find(k)
-		end, ok = t.free(i)
+	if t.n == len(t.chunks)*chunkSlots {
+		t.chunks = append(t.chunks, new([chunkSlots]slot))
 	}
-	copy(t.slots[i+1:end+1], t.slots[i:end])
-	t.slots[i] = slot{hi: k.hi, lo: k.lo, empty: at, meta: uint64(k.tag) << spanBits}
+	s := t.slot(t.n)
+	*s = slot{hi: p.hi, lo: p.lo, empty: at, meta: uint64(p.Key.tag) << spanBits}
+	t.enter(p.hash, t.n)
 	t.n++
-	return i
+	return s
 }
 
-// free finds the first free slot at or behind i.
-func (t *Table) free(i int) (int, bool) {
-	for ; i < len(t.slots); i++ {
-		if t.slots[i].meta>>spanBits == 0 {
-			return i, true
-		}
+// enter names slot i in the index, which has room.
+func (t *Table) enter(h uint64, i int) {
+	at := t.home(h)
+	for t.index[at] != 0 {
+		at = (at + 1) & (len(t.index) - 1)
 	}
-	return 0, false
+	t.index[at] = uint32(i+1) | t.tag(h)
 }
 
 // Delete empties the bucket of k; false when there was none.
 func (t *Table) Delete(k Key) bool {
-	i, found := t.find(k)
-	if !found {
+	s := t.find(t.Spot(k))
+	if s == nil {
 		return false
 	}
-	j := i + 1
-	// Whoever stands at its own place, and all behind, may stay.
-	for ; j < len(t.slots); j++ {
-		s := &t.slots[j]
-		if s.meta>>spanBits == 0 || t.home(t.hash(s.hi, s.lo, s.tag())) == j {
-			break
+	at := t.home(t.hash(k.hi, k.lo, k.tag))
+	for t.slot(int(t.index[at]&t.numbers)-1) != s {
+		at = (at + 1) & (len(t.index) - 1)
+	}
+	gone := t.index[at] & t.numbers
+	t.vacate(at)
+	t.n--
+	if last := t.slot(t.n); s != last { // it takes the place
+		at := t.place(t.n)
+		t.index[at] = t.index[at]&^t.numbers | gone
+		*s = *last
+	}
+	t.trim()
+	return true
+}
+
+// vacate frees a place of the index, and moves those up that it stood in the
+// way of.
+func (t *Table) vacate(free int) {
+	mask := len(t.index) - 1
+	for at := (free + 1) & mask; t.index[at] != 0; at = (at + 1) & mask {
+		s := t.slot(int(t.index[at]&t.numbers) - 1)
+		home := t.home(t.hash(s.hi, s.lo, s.tag()))
+		// One that may not stand at free, because its own place is behind it, stays.
+		if (at-home)&mask >= (at-free)&mask {
+			t.index[free] = t.index[at]
+			free = at
 		}
 	}
-	copy(t.slots[i:j-1], t.slots[i+1:j])
-	t.slots[j-1] = slot{}
-	t.n--
-	return true
+	t.index[free] = 0
 }

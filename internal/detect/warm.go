@@ -21,7 +21,7 @@ func (e *Engine) Warm(ev *parse.Event) {
 		_, k := e.prefixOf(c.rule, sourcePart(c.rule.Key), &m)
 		for i := range c.levels {
 			if t := c.levels[i].table; t != nil {
-				e.warmth ^= t.Touch(k)
+				e.warmth ^= t.Touch(t.Spot(k))
 			}
 		}
 	}

@@ -30,12 +30,14 @@ check:
 unit: build
 	CGO_ENABLED=0 $(GO) test -p 2 ./...
 
+# Without the end-to-end tests, which run another process.
 race:
-	$(GO) test -race -short -p 2 ./...
+	$(GO) test -race -short -p 2 $$($(GO) list ./... | grep -v /e2e)
 
-# What takes longer than a test may: a thousand rotations, two hundred kills.
+# What takes longer than a test may: a thousand rotations of each kind, two
+# hundred kills, many more random timelines, a fresh Debian root.
 soak: build
-	STOPLOG_SOAK=1 CGO_ENABLED=0 $(GO) test -p 1 -timeout 90m -v -run Soak ./...
+	STOPLOG_SOAK=1 CGO_ENABLED=0 $(GO) test -count 1 -p 1 -timeout 90m ./internal/source ./internal/bucket ./internal/detect ./internal/ledger ./e2e ./packaging/...
 
 bench:
 	CGO_ENABLED=0 $(GO) test -p 1 -run '^$$' -bench . -benchmem ./...

@@ -43,13 +43,32 @@ func accessLog(p *Parser, line []byte, ev *Event) bool {
 	return true
 }
 
-// accessService names the server when the user told which one it is.
+// accessService names the server, when the user or the syslog tag told which
+// one it is.
 func (p *Parser) accessService() string {
-	switch h := p.hint(); h {
-	case "nginx", "caddy", "traefik", "lighttpd", "varnish", "squid", "haproxy":
-		return h
-	case "apache", "apache2", "httpd":
+	name := p.hint()
+	if name == "" {
+		name = string(p.tag)
+	}
+	switch name {
+	case "nginx", "angie", "openresty", "tengine":
+		return "nginx"
+	case "apache", "apache2", "httpd", "httpd2":
 		return "apache"
+	case "varnish", "varnishncsa":
+		return "varnish"
+	case "caddy":
+		return "caddy"
+	case "envoy":
+		return "envoy"
+	case "haproxy":
+		return "haproxy"
+	case "lighttpd":
+		return "lighttpd"
+	case "squid":
+		return "squid"
+	case "traefik":
+		return "traefik"
 	}
 	return "http"
 }

@@ -60,7 +60,7 @@ func TestFormats(t *testing.T) {
 		{"by name", "combined", `192.0.2.7 - alice [10/Oct/2026:13:55:36 +0000] "GET /x HTTP/1.1" 401 5 "-" "-"`, failed("alice"), `m=GET p=/x`},
 		{"a host name for the address", nginxCombined, `host.example - alice [10/Oct/2026:13:55:36 +0000] "GET /x HTTP/1.1" 401 5 "-" "-"`,
 			webWant{service: "http", outcome: Failure, user: "alice"}, `m=GET p=/x`},
-		{"behind a syslog header", `$remote_addr|$request|$status`, `Oct 10 13:55:36 www nginx[12]: 192.0.2.7|GET /x HTTP/1.1|200`, ok("192.0.2.7"), `m=GET p=/x`},
+		{"behind a syslog header", `$remote_addr|$request|$status`, `Oct 10 13:55:36 www nginx[12]: 192.0.2.7|GET /x HTTP/1.1|200`, webWant{addr: "192.0.2.7", service: "nginx"}, `m=GET p=/x`},
 		{"what begins like an address", nginxCombined, `198 - alice [10/Oct/2026:13:55:36 +0000] "GET /x HTTP/1.1" 401 5 "-" "-"`,
 			webWant{service: "http", outcome: Failure, user: "alice"}, `m=GET p=/x`},
 		{"another line", nginxCombined, `no such line`, webWant{}, ""},

@@ -66,3 +66,12 @@ func readFile(file string) (*Pack, error) {
 	}
 	return p, nil
 }
+
+// BuiltinServices are the names of the built-in packs, without loading them.
+func BuiltinServices() []string {
+	names := make([]string, len(index))
+	for i := range index {
+		names[i] = index[i].name
+	}
+	return names
+}

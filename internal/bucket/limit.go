@@ -29,7 +29,7 @@ func (l Limit) Check() error {
 		return errors.New("capacity is negative")
 	case l.Leak <= 0:
 		return errors.New("leak is not positive")
-	case span(int64(l.Capacity), l.leak())+l.leak() >= int64(MaxSpan):
+	case span(int64(l.Capacity), l.leak()) >= int64(MaxSpan)-min(l.leak(), int64(MaxSpan)):
 		return fmt.Errorf("capacity × leak is over %d days", MaxSpan/(24*time.Hour))
 	}
 	return nil

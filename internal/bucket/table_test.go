@@ -72,7 +72,7 @@ func TestLimitsBeyondReason(t *testing.T) {
 		ok bool
 	}{
 		{Limit{5, time.Minute}, true}, {Limit{0, time.Second}, true}, {Limit{6, 12 * time.Hour}, true}, {Limit{800, day}, true},
-		{Limit{-1, time.Minute}, false}, {Limit{5, 0}, false}, {Limit{5, -1}, false}, {Limit{900, day}, false}, {Limit{math.MaxInt, 1 << 62}, false},
+		{Limit{-1, time.Minute}, false}, {Limit{5, 0}, false}, {Limit{5, -1}, false}, {Limit{900, day}, false}, {Limit{math.MaxInt, 1 << 62}, false}, {Limit{0, math.MaxInt64}, false}, {Limit{5, math.MaxInt64}, false},
 	} {
 		if err := c.l.Check(); (err == nil) != c.ok {
 			t.Errorf("%+v: got %v, want ok %v", c.l, err, c.ok)

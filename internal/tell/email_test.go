@@ -353,3 +353,63 @@ func TestMailBounds(t *testing.T) {
 		t.Error("a silent server: no error after the end")
 	}
 }
+
+func TestMailServers(t *testing.T) {
+	for _, c := range []struct {
+		server, host       string
+		addr, name, helo   string
+		direct, onLoopback bool
+	}{
+		{"mail.example:587", "web1.example", "mail.example:587", "mail.example", "web1.example", false, false},
+		{"mail.example", "web1", "mail.example:25", "mail.example", "web1", false, false},
+		{"mail.example:465", "web1", "mail.example:465", "mail.example", "web1", true, false},
+		{"localhost:25", "web 1", "localhost:25", "localhost", "localhost", false, true},
+		{"[::1]:25", "", "[::1]:25", "::1", "localhost", false, true},
+		{"[2001:db8::1]", "a@b", "[2001:db8::1]:25", "2001:db8::1", "localhost", false, false},
+		{"127.0.0.5:2525", "x\r\ny", "127.0.0.5:2525", "127.0.0.5", "localhost", false, true},
+	} {
+		m, err := newMailer(rules.Email{To: []string{"a@example.net"}, From: "b@example.net", Server: c.server}, c.host)
+		if err != nil {
+			t.Errorf("%s: %v", c.server, err)
+			continue
+		}
+		if m.addr != c.addr || m.name != c.name || m.host != c.helo || m.direct != c.direct || loopback(m.name) != c.onLoopback {
+			t.Errorf("%s as %q: %s %s %s, TLS at once %v, on loopback %v", c.server, c.host, m.addr, m.name, m.host, m.direct, loopback(m.name))
+		}
+	}
+}
+
+func TestPasswords(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ text, want string }{
+		{"secret", "secret"}, {"secret\n", "secret"}, {"secret\r\n", "secret"}, {" with spaces \n", " with spaces "}, {"", ""},
+		{strings.Repeat("x", 2*maxPassword), strings.Repeat("x", maxPassword)},
+	} {
+		file := filepath.Join(dir, "p")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := password(file); err != nil || got != c.want {
+			t.Errorf("%.20q: %.20q %v, want %.20q", c.text, got, err, c.want)
+		}
+	}
+	if _, err := password(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// TestAuthAsksTooMuch: a server that wants more than a name and a password.
+func TestAuthAsksTooMuch(t *testing.T) {
+	l := &loginAuth{user: "u", password: "p"}
+	for i, want := range []string{"u", "p"} {
+		if got, err := l.Next(nil, true); err != nil || string(got) != want {
+			t.Errorf("answer %d: %q %v, want %q", i, got, err, want)
+		}
+	}
+	if _, err := l.Next(nil, true); err == nil {
+		t.Error("LOGIN answers a third question")
+	}
+	if _, err := (&plainAuth{}).Next(nil, true); err == nil {
+		t.Error("PLAIN answers a question")
+	}
+}

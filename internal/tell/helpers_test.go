@@ -62,17 +62,18 @@ func (p *post) sent() ([]time.Time, []letter) {
 func running(t *testing.T, posts map[string]*post, cfgs ...rules.Notify) (*Teller, func()) {
 	t.Helper()
 	for i := range cfgs {
-		cfgs[i].Exec = []string{"/bin/true"}
 		if cfgs[i].Timeout == 0 {
 			cfgs[i].Timeout = 10 * time.Second
 		}
 	}
-	x, err := New(cfgs, options())
+	x, err := newTeller(cfgs, options(), func(c rules.Notify, _ Options) (sender, error) {
+		if p := posts[c.Name]; p != nil {
+			return p, nil
+		}
+		return &post{}, nil
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for name, p := range posts {
-		x.targets[name].way = p
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

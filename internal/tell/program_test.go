@@ -81,7 +81,7 @@ func TestProgramFails(t *testing.T) {
 // TestProgramIsEnded: at the time limit it and its children go.
 func TestProgramIsEnded(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "end")
-	x, err := newTarget(rules.Notify{Name: "n", Exec: []string{script(t, `exec 3>"$1"; sleep 1000 & wait`), fifo}, Timeout: 300 * time.Millisecond}, options())
+	x, err := newTarget(rules.Notify{Name: "n", Exec: []string{script(t, `exec 3>"$1"; sleep 1000 & wait`), fifo}, Timeout: 300 * time.Millisecond}, options(), wayOf)
 	if err != nil {
 		t.Fatal(err)
 	}

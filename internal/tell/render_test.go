@@ -176,3 +176,42 @@ func FuzzRender(f *testing.F) {
 		}
 	})
 }
+
+func TestSubjects(t *testing.T) {
+	for _, c := range []struct {
+		count, blocks int
+		rules         []string
+		want          string
+	}{
+		{1, 0, []string{"a"}, "h: 1 breach (a)"},
+		{2, 0, []string{"a"}, "h: 2 breaches (a)"},
+		{2, 1, []string{"a", "b"}, "h: 1 block (a, b)"},
+		{9, 5, []string{"a", "b", "c"}, "h: 5 blocks (a, b, c)"},
+		{9, 5, []string{"a", "b", "c", "d"}, "h: 5 blocks (a, b, c, …)"},
+	} {
+		d := Digest{Host: "h", Count: c.count, Blocks: c.blocks}
+		for _, r := range c.rules {
+			d.Rules = append(d.Rules, RuleCount{Rule: r})
+		}
+		if got := d.subject(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestMostActiveFirst: the rules of a message are in a stable order.
+func TestMostActiveFirst(t *testing.T) {
+	var g group
+	for i, rule := range []string{"b", "c", "a", "c", "d\n", "c", "b"} {
+		m := breach(i)
+		m.Rule = rule
+		g.add(m, time.Time{})
+	}
+	var got []string
+	for _, r := range g.digest(nil).Rules {
+		got = append(got, r.Rule)
+	}
+	if s := strings.Join(got, " "); s != `c b a d\x0a` {
+		t.Errorf("got %s, want c b a d\\x0a", s)
+	}
+}

@@ -69,24 +69,28 @@ type target struct {
 	recent   []time.Time
 }
 
-func newTarget(c rules.Notify, o Options) (*target, error) {
+func newTarget(c rules.Notify, o Options, ways func(rules.Notify, Options) (sender, error)) (*target, error) {
 	f, err := newForm(c, o.Host)
 	if err != nil {
 		return nil, err
 	}
 	t := &target{cfg: c, log: o.Log, form: f, wake: make(chan struct{}, 1)}
 	t.stats.Name = c.Name
+	t.way, err = ways(c, o)
+	return t, err
+}
+
+// wayOf is how a target sends.
+func wayOf(c rules.Notify, o Options) (sender, error) {
 	switch {
 	case c.Webhook != "":
-		t.way, err = newWebhook(c)
+		return newWebhook(c)
 	case c.Email.To != nil:
-		t.way, err = newMailer(c.Email, o.Host)
+		return newMailer(c.Email, o.Host)
 	case len(c.Exec) > 0:
-		t.way = program{argv: c.Exec}
-	default:
-		err = errors.New("one of webhook, email and exec is wanted")
+		return program{argv: c.Exec}, nil
 	}
-	return t, err
+	return nil, errors.New("one of webhook, email and exec is wanted")
 }
 
 // add gathers a message. It never blocks for longer than another add.

@@ -1,10 +1,12 @@
 package tell
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,9 +222,12 @@ func TestOneStallsNobody(t *testing.T) {
 		if at, _ := good.sent(); len(at) != 1 {
 			t.Errorf("the good target sent %d messages, want 1", len(at))
 		}
-		if n := len(x.targets["bad"].held.shown); n != maxShown {
+		held := x.targets["bad"]
+		held.mu.Lock()
+		if n := len(held.held.shown); n != maxShown {
 			t.Errorf("%d breaches held with details, want %d", n, maxShown)
 		}
+		held.mu.Unlock()
 		time.Sleep(time.Minute) // the bad one is in its first try
 		before := time.Now()
 		end()
@@ -249,9 +254,10 @@ func TestSwap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		same, old, gone := &post{}, &post{}, &post{}
 		cfg := func(name string, limit int) rules.Notify {
-			return rules.Notify{Name: name, Group: 30 * time.Second, Limit: limit, Exec: []string{"/bin/true"}, Timeout: 10 * time.Second}
+			return rules.Notify{Name: name, Group: 30 * time.Second, Limit: limit, Timeout: 10 * time.Second}
 		}
-		x, end := running(t, map[string]*post{"same": same, "changed": old, "gone": gone}, cfg("same", 60), cfg("changed", 60), cfg("gone", 60))
+		posts := map[string]*post{"same": same, "changed": old, "gone": gone}
+		x, end := running(t, posts, cfg("same", 60), cfg("changed", 60), cfg("gone", 60))
 		for _, name := range []string{"same", "changed", "gone"} {
 			x.Send(name, breach(1))
 		}
@@ -260,14 +266,14 @@ func TestSwap(t *testing.T) {
 			t.Fatalf("a broken target: %v, want an error that names it", err)
 		}
 		kept := x.targets["same"]
+		fresh := &post{}
+		posts["changed"] = fresh
 		if err := x.Swap([]rules.Notify{cfg("same", 60), cfg("changed", 7), cfg("new", 60)}); err != nil {
 			t.Fatal(err)
 		}
 		if x.targets["same"] != kept {
 			t.Error("an unchanged target was replaced")
 		}
-		fresh := &post{}
-		x.targets["changed"].way = fresh
 		time.Sleep(time.Minute)
 		for name, c := range map[string]struct {
 			p    *post
@@ -309,4 +315,98 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%+v: %v, want the target's name and %q", c.cfg, err, c.want)
 		}
 	}
+}
+
+// TestSwapKeepsTheLimit: a reload must not give a fresh hour.
+func TestSwapKeepsTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &post{}
+		x, end := running(t, map[string]*post{"ops": p}, rules.Notify{Name: "ops", Limit: 2})
+		start := time.Now()
+		for i := range 2 {
+			x.Send("ops", breach(i))
+			time.Sleep(time.Minute)
+		}
+		if err := x.Swap([]rules.Notify{{Name: "ops", Limit: 1, Timeout: 10 * time.Second}}); err != nil {
+			t.Fatal(err)
+		}
+		x.Send("ops", breach(3))
+		time.Sleep(3 * time.Hour)
+		at, _ := p.sent()
+		if len(at) != 3 || at[2].Sub(start) != time.Hour+time.Minute {
+			t.Errorf("sent at %v from %v, want the third an hour after the second", at, start)
+		}
+		if s := stats(t, x, "ops"); s.Sent != 3 {
+			t.Errorf("%d counted as sent, want 3: the counters outlive a reload", s.Sent)
+		}
+		end()
+	})
+}
+
+// TestManyAtOnce is for the race detector: all methods, from many goroutines.
+func TestManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &post{}
+		x, end := running(t, map[string]*post{"ops": p}, ops())
+		var all sync.WaitGroup
+		for g := range 8 {
+			all.Go(func() {
+				for i := range 100 {
+					x.Send("ops", breach(i))
+					x.Stats()
+					if i%10 == g {
+						if err := x.Swap([]rules.Notify{{Name: "ops", Limit: 1000 + g*100 + i, Timeout: time.Second, Group: time.Second}}); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(time.Hour)
+		end()
+		told := 0
+		_, ls := p.sent()
+		for _, l := range ls {
+			var d Digest
+			if err := json.Unmarshal(l.body, &d); err != nil {
+				t.Fatal(err)
+			}
+			told += d.Count
+		}
+		if told != 800 {
+			t.Errorf("%d breaches told, want all 800, each once", told)
+		}
+	})
+}
+
+// TestEmptyTeller has nothing to tell and ends when told to.
+func TestEmptyTeller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, end := running(t, nil)
+		x.Send("ops", breach(1))
+		time.Sleep(time.Hour)
+		if got := x.Stats(); len(got) != 0 {
+			t.Errorf("stats %v of no targets", got)
+		}
+		end()
+	})
+}
+
+// TestStatsAreInOrder so that status does not jump about.
+func TestStatsAreInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, end := running(t, nil, rules.Notify{Name: "c", Limit: 1}, rules.Notify{Name: "a", Limit: 1, Group: time.Hour}, rules.Notify{Name: "b", Limit: 1})
+		x.Send("a", breach(1))
+		x.Send("a", breach(2))
+		synctest.Wait()
+		var got []string
+		for _, s := range x.Stats() {
+			got = append(got, fmt.Sprint(s.Name, s.Waiting))
+		}
+		if want := []string{"a2", "b0", "c0"}; !slices.Equal(got, want) {
+			t.Errorf("names and waiting %v, want %v", got, want)
+		}
+		end()
+	})
 }

@@ -48,6 +48,7 @@ const lastWait = 3 * time.Second
 // goroutines.
 type Teller struct {
 	opt     Options
+	ways    func(rules.Notify, Options) (sender, error)
 	swapped chan struct{} // holds one
 
 	mu      sync.Mutex // guards targets
@@ -57,7 +58,11 @@ type Teller struct {
 // New prepares the targets and tries their templates on made-up breaches. An
 // error names the target. Nothing is sent before Run.
 func New(targets []rules.Notify, o Options) (*Teller, error) {
-	t := &Teller{opt: o, swapped: make(chan struct{}, 1)}
+	return newTeller(targets, o, wayOf)
+}
+
+func newTeller(targets []rules.Notify, o Options, ways func(rules.Notify, Options) (sender, error)) (*Teller, error) {
+	t := &Teller{opt: o, ways: ways, swapped: make(chan struct{}, 1)}
 	ts, err := t.build(targets)
 	if err != nil {
 		return nil, err
@@ -69,7 +74,7 @@ func New(targets []rules.Notify, o Options) (*Teller, error) {
 func (t *Teller) build(cfgs []rules.Notify) (map[string]*target, error) {
 	ts := map[string]*target{}
 	for _, c := range cfgs {
-		x, err := newTarget(c, t.opt)
+		x, err := newTarget(c, t.opt, t.ways)
 		if err != nil {
 			return nil, fmt.Errorf("notify target %s: %w", c.Name, err)
 		}
@@ -81,10 +86,9 @@ func (t *Teller) build(cfgs []rules.Notify) (map[string]*target, error) {
 // Send takes on a message for a target. It never blocks. A target that does
 // not exist hears nothing: the rules' check warns of it.
 func (t *Teller) Send(name string, m Message) {
-	t.mu.Lock()
-	x := t.targets[name]
-	t.mu.Unlock()
-	if x != nil {
+	t.mu.Lock() // also over add: nothing may get into a target that Swap has emptied
+	defer t.mu.Unlock()
+	if x := t.targets[name]; x != nil {
 		x.add(m, time.Now())
 	}
 }

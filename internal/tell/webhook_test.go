@@ -156,7 +156,7 @@ func TestWebhookBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	x, err := newTarget(rules.Notify{Name: "n", Webhook: "http://" + ln.Addr().String() + "/secret", Timeout: 50 * time.Millisecond}, options())
+	x, err := newTarget(rules.Notify{Name: "n", Webhook: "http://" + ln.Addr().String() + "/secret", Timeout: 50 * time.Millisecond}, options(), wayOf)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,17 +134,19 @@ func newReplay(o ReplayOptions, emit func(ReplayBlock) error) (*replay, error) {
 func (r *replay) read(ctx context.Context, work, ordered chan<- *slot) error {
 	ro := source.ReadOptions{Stdin: r.opt.Stdin, Stamp: pipeline.Stamp(r.opt.Zone, time.Now())}
 	return source.ReadFiles(ctx, r.opt.Files, ro, func(b *source.Batch) error {
-		for from := 0; from < len(b.Lines) || from == 0; from += chunk {
+		// The batch may be released as soon as its last chunk is on its way.
+		lines := b.Lines
+		for from := 0; from < len(lines) || from == 0; from += chunk {
 			var s *slot
 			select {
 			case s = <-r.free:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			to := min(from+chunk, len(b.Lines))
+			to := min(from+chunk, len(lines))
 			s.part, s.whole = *b, nil
-			s.part.Lines = b.Lines[from:to]
-			if to == len(b.Lines) {
+			s.part.Lines = lines[from:to]
+			if to == len(lines) {
 				s.whole = b
 			}
 			ordered <- s

@@ -99,6 +99,11 @@ type daemon struct {
 // returns nil. Blocks are left standing: their TTLs hold without us. A
 // non-nil error says what could not go on.
 func Run(ctx context.Context, o Options) error {
+	lock, err := lockState(o.StateDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	d, err := open(o)
 	if err != nil {
 		return err

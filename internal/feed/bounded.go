@@ -11,6 +11,7 @@ import (
 type bounded struct {
 	net.Listener
 	conns, each int
+	away        func() // is told of each that is closed
 
 	mu   sync.Mutex // guards the rest
 	open int
@@ -18,7 +19,7 @@ type bounded struct {
 }
 
 func newBounded(l net.Listener, conns, each int) *bounded {
-	return &bounded{Listener: l, conns: conns, each: each, by: map[netip.Addr]int{}}
+	return &bounded{Listener: l, conns: conns, each: each, away: func() {}, by: map[netip.Addr]int{}}
 }
 
 // Accept waits for a connection that there is room for.
@@ -36,6 +37,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return &boundedConn{Conn: c, leave: func() { b.leave(from) }}, nil
 		}
 		c.Close()
+		b.away()
 	}
 }
 

@@ -42,16 +42,17 @@ type Check struct {
 	token   token
 	status  int
 
-	passed, refused, allowed, unknown, untrusted atomic.Uint64
+	passed, refused, allowed, unknown, untrusted, away atomic.Uint64
 }
 
 // CheckCounts are counted since the start.
 type CheckCounts struct {
-	Passed    uint64 // not blocked
-	Refused   uint64
-	Allowed   uint64 // on the allowlist
-	Unknown   uint64 // passed, because no address could be read
-	Untrusted uint64 // passed, because the peer may not ask or is not believed
+	Passed     uint64 // not blocked
+	Refused    uint64
+	Allowed    uint64 // on the allowlist
+	Unknown    uint64 // passed, because no address could be read
+	Untrusted  uint64 // passed, because the peer may not ask or is not believed
+	TurnedAway uint64 // connections closed because there were too many
 }
 
 // NewCheck returns the handler. Bad options are an error.
@@ -81,8 +82,10 @@ func NewCheck(v View, o CheckOptions) (*Check, error) {
 
 // Counts may be called at any time.
 func (c *Check) Counts() CheckCounts {
-	return CheckCounts{c.passed.Load(), c.refused.Load(), c.allowed.Load(), c.unknown.Load(), c.untrusted.Load()}
+	return CheckCounts{c.passed.Load(), c.refused.Load(), c.allowed.Load(), c.unknown.Load(), c.untrusted.Load(), c.away.Load()}
 }
+
+func (c *Check) turnedAway() { c.away.Add(1) }
 
 func (c *Check) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/check" && !strings.HasPrefix(r.URL.Path, "/check/") {

@@ -1,11 +1,14 @@
 package feed
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"stoplog/internal/export"
@@ -28,7 +31,31 @@ type Feed struct {
 	clients *peers
 	token   token
 	lists   cache
+
+	served, unchanged, refused, slow, away atomic.Uint64
+	lastSlow                               atomic.Pointer[string]
 }
+
+// Counts are counted since the start.
+type Counts struct {
+	Served     uint64 // lists that were sent whole, and HEAD
+	Unchanged  uint64 // 304
+	Refused    uint64 // by address or token
+	Slow       uint64 // readers that were given up
+	LastSlow   string // address and port of the last of those
+	TurnedAway uint64 // connections closed because there were too many
+}
+
+// Counts may be called at any time.
+func (f *Feed) Counts() Counts {
+	c := Counts{Served: f.served.Load(), Unchanged: f.unchanged.Load(), Refused: f.refused.Load(), Slow: f.slow.Load(), TurnedAway: f.away.Load()}
+	if who := f.lastSlow.Load(); who != nil {
+		c.LastSlow = *who
+	}
+	return c
+}
+
+func (f *Feed) turnedAway() { f.away.Add(1) }
 
 // New returns the handler. Bad options are an error.
 func New(v View, o Options) (*Feed, error) {
@@ -41,10 +68,12 @@ func New(v View, o Options) (*Feed, error) {
 
 func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.clients != nil && !f.clients.holds(r) {
+		f.refused.Add(1)
 		http.Error(w, "your address may not fetch the feed", http.StatusForbidden)
 		return
 	}
 	if f.token.set && !f.token.shown(r) {
+		f.refused.Add(1)
 		w.Header().Set("WWW-Authenticate", `Bearer realm="stoplog"`)
 		w.Header().Add("WWW-Authenticate", `Basic realm="stoplog"`)
 		http.Error(w, "the feed's token is wanted", http.StatusUnauthorized)
@@ -65,7 +94,7 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the list cannot be written", http.StatusInternalServerError)
 		return
 	}
-	answer(w, r, text)
+	f.answer(w, r, text)
 }
 
 // which reads what is asked for.
@@ -91,7 +120,7 @@ func which(r *http.Request) (key, int) {
 	return k, http.StatusOK
 }
 
-func answer(w http.ResponseWriter, r *http.Request, t text) {
+func (f *Feed) answer(w http.ResponseWriter, r *http.Request, t text) {
 	h := w.Header()
 	h.Set("ETag", t.etag)
 	h.Set("Cache-Control", "no-cache, private")
@@ -100,6 +129,7 @@ func answer(w http.ResponseWriter, r *http.Request, t text) {
 		h.Set("X-Stoplog-Left-Out", strconv.Itoa(t.left))
 	}
 	if matches(r.Header.Values("If-None-Match"), t.etag) {
+		f.unchanged.Add(1)
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -109,10 +139,17 @@ func answer(w http.ResponseWriter, r *http.Request, t text) {
 	if t.gzip {
 		h.Set("Content-Encoding", "gzip")
 	}
-	if r.Method == http.MethodHead {
-		return
+	if r.Method != http.MethodHead {
+		if err := send(w, t.body); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				who := r.RemoteAddr
+				f.lastSlow.Store(&who)
+				f.slow.Add(1)
+			}
+			return // others went away by themselves
+		}
 	}
-	send(w, t.body)
+	f.served.Add(1)
 }
 
 // A reader must take a chunk within patience, and all within longest.
@@ -124,7 +161,7 @@ const (
 
 // send writes body as fast as the peer reads; one that does not is given up,
 // which the server does when a write fails.
-func send(w http.ResponseWriter, body []byte) {
+func send(w http.ResponseWriter, body []byte) error {
 	c := http.NewResponseController(w)
 	last := time.Now().Add(longest)
 	for len(body) > 0 {
@@ -133,8 +170,9 @@ func send(w http.ResponseWriter, body []byte) {
 			_ = c.SetWriteDeadline(d) // writers of tests have none
 		}
 		if _, err := w.Write(body[:n]); err != nil {
-			return
+			return err
 		}
 		body = body[n:]
 	}
+	return nil
 }

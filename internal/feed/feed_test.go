@@ -130,6 +130,9 @@ func TestFeedTag(t *testing.T) {
 		if body != "# stoplog: 1 prefixes\n198.51.100.0/28\n" {
 			t.Errorf("got\n%s", body)
 		}
+		if got, want := f.Counts(), (Counts{Served: 7, Unchanged: 2}); got != want {
+			t.Errorf("counts %+v, want %+v", got, want)
+		}
 	})
 }
 
@@ -165,6 +168,13 @@ func TestFeedAccess(t *testing.T) {
 		w := ask(f, "GET", "/blocklist.txt"+x.target, x.peer, x.header...)
 		if w.Code != x.want {
 			t.Errorf("%s: %d, want %d", x.name, w.Code, x.want)
+		}
+		want := Counts{Served: 1}
+		if x.want != 200 {
+			want = Counts{Refused: 1}
+		}
+		if got := f.Counts(); got != want {
+			t.Errorf("%s: counts %+v, want %+v", x.name, got, want)
 		}
 		if w.Code != 200 && strings.Contains(w.Body.String(), "s3cret") || (w.Code == 401) != (w.Header().Get("WWW-Authenticate") != "") {
 			t.Errorf("%s: %v\n%s", x.name, w.Header(), w.Body)

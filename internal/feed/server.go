@@ -27,6 +27,9 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		conns, each, header = 64, 8, 16<<10
 	}
 	bounded := newBounded(l, conns, each)
+	if c, counts := h.(interface{ turnedAway() }); counts {
+		bounded.away = c.turnedAway
+	}
 	srv := &http.Server{
 		Handler: h, MaxHeaderBytes: header,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,

@@ -106,7 +106,8 @@ func TestCheckTakesBigHeaders(t *testing.T) {
 // TestSlowReaders: eight readers that never read do not keep a ninth from
 // another address waiting, and one more of their own is closed at once.
 func TestSlowReaders(t *testing.T) {
-	addr := serve(t, newFeed(t, filled(200_000), Options{}))
+	f := newFeed(t, filled(200_000), Options{})
+	addr := serve(t, f)
 	for range 8 {
 		if _, err := io.WriteString(dial(t, addr), getList); err != nil {
 			t.Fatal(err)
@@ -115,6 +116,9 @@ func TestSlowReaders(t *testing.T) {
 	c := dial(t, addr)
 	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the ninth connection of an address: %v, want it closed", err)
+	}
+	if got := f.Counts().TurnedAway; got != 1 {
+		t.Errorf("turned away %d, want 1", got)
 	}
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	other, err := d.Dial("tcp", addr)
@@ -162,7 +166,8 @@ func TestPatience(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &pipes{make(chan net.Conn), make(chan struct{})}
-				serveOn(t, l, newFeed(t, filled(20_000), Options{}))
+				f := newFeed(t, filled(20_000), Options{})
+				serveOn(t, l, f)
 				client, server := net.Pipe()
 				var reader sync.WaitGroup
 				defer reader.Wait()
@@ -180,6 +185,12 @@ func TestPatience(t *testing.T) {
 						}
 					}
 				})
+				defer func() {
+					synctest.Wait() // the server closes before the handler knows
+					if c := f.Counts(); (c.Slow == 1) != (x.text == getList) || (c.LastSlow != "") != (c.Slow == 1) {
+						t.Errorf("counts %+v", c)
+					}
+				}()
 				if took := (<-closed).Sub(start); took < x.min || took > x.max {
 					t.Errorf("closed after %s, want %s to %s", took, x.min, x.max)
 				}

@@ -1,7 +1,8 @@
 package parse
 
 import (
-	"net/netip"
+	"encoding/binary"
+	"math/bits"
 
 	"stoplog/internal/source"
 )
@@ -25,31 +26,15 @@ type Sessions struct {
 	max   int
 	index index
 	conns []conn
-	first int32 // the one longest silent
-	last  int32 // the one that spoke last
+	more  map[int32]*more // of the connections that have hasMore
+	first int32           // the one longest silent
+	last  int32           // the one that spoke last
 
-	origin *source.Origin // whose name salt was made of
-	salt   uint64
-}
-
-// conn is one connection; prev and next link the order of speaking.
-type conn struct {
-	key        uint64
-	at         int64 // of its last line, Unix ns
-	addr       netip.Addr
-	user       []byte // never written to
-	counted    uint32 // attempts that were counted
-	silent     int64  // before its last line, ns
-	probed     bool   // a probe was counted
-	nameless   bool   // a line without an address told of a probe
-	classes    [8]tally
-	prev, next int32
-}
-
-// tally is how many attempts one class of lines told of.
-type tally struct {
-	class uint8
-	n     uint32
+	origin  *source.Origin // whose name salt was made of
+	salt    uint64
+	service string // whose name talk was made of
+	talk    uint64
+	silent  int64 // how long the connection that speaks had been silent, ns
 }
 
 // NewSessions returns one that remembers at most max connections, or 16384
@@ -64,7 +49,7 @@ func (s *Sessions) reset(max int) {
 	if max < 1 {
 		max = 1 << 14
 	}
-	*s = Sessions{max: min(maxSessions, max), first: -1, last: -1}
+	*s = Sessions{max: min(maxSessions, max), first: -1, last: -1, more: map[int32]*more{}}
 }
 
 // maxSessions is the most that NewSessions gives.
@@ -97,10 +82,12 @@ func (s *Sessions) Len() int { return s.index.n }
 func (s *Sessions) Join(ev *Event, origin *source.Origin) {
 	byPAM := ev.Class == classPAM || ev.Class == classOtherPAM
 	if ev.Conn != 0 {
-		c := s.speak(s.key(ev.Conn, ev, origin), ev.Time)
-		c.lend(ev)
+		key := s.key(ev.Conn, ev, origin)
+		i, known := s.index.find(key, s.conns)
+		i = s.speak(i, known, key, ev.Time)
+		s.lend(i, ev)
 		if !byPAM {
-			c.count(ev)
+			s.count(i, ev)
 		}
 	}
 	if ev.Outcome != Failure {
@@ -116,20 +103,23 @@ func (s *Sessions) Join(ev *Event, origin *source.Origin) {
 }
 
 // lend gives ev what is known of its connection, and learns from it.
-func (c *conn) lend(ev *Event) {
+func (s *Sessions) lend(i int32, ev *Event) {
+	c := &s.conns[i]
 	teaches := ev.Outcome == Other && ev.Kind == Plain && ev.Class > 0
 	if ev.Addr.IsValid() {
-		if teaches || c.addr.IsValid() && c.addr != ev.Addr {
-			c.forget()
+		if teaches || c.is&(hasV4|hasV6) != 0 && c.addr() != ev.Addr {
+			s.forget(i)
 		}
-		c.addr = ev.Addr
+		c.learn(ev.Addr)
 	} else {
-		ev.Addr = c.addr
+		ev.Addr = c.addr()
 	}
 	if teaches && len(ev.User) > 0 {
-		c.user = append([]byte(nil), ev.User[:min(len(ev.User), maxTaught)]...)
-	} else if len(ev.User) == 0 && len(c.user) > 0 {
-		ev.User = c.user
+		s.moreOf(i).user = append([]byte(nil), ev.User[:min(len(ev.User), maxTaught)]...)
+	} else if len(ev.User) == 0 && c.is&hasMore != 0 {
+		if u := s.more[i].user; len(u) > 0 {
+			ev.User = u
+		}
 	}
 }
 
@@ -137,26 +127,36 @@ func (c *conn) lend(ev *Event) {
 // keyboard-interactive, sshd asks PAM in a process of its own, so that the
 // process ids differ.
 func (s *Sessions) converse(ev *Event, origin *source.Origin, byPAM bool) {
-	a := ev.Addr.As16()
-	key := s.key(connID(ev.Service, a[:])^talkMark, ev, origin)
-	if _, known := s.index.find(key, s.conns); !known && !byPAM && ev.Service != "sshd" {
+	key := s.key(s.talkOf(ev), ev, origin)
+	i, known := s.index.find(key, s.conns)
+	if !known && !byPAM && ev.Service != "sshd" {
 		return
 	}
-	t := s.speak(key, ev.Time)
+	i = s.speak(i, known, key, ev.Time)
 	class := uint8(1)
 	if byPAM {
 		class = ev.Class
 	}
 	if n := uint32(max(ev.Count, 0)); n > 0 {
-		t.add(class, n)
+		s.add(i, class, n)
 	}
-	most := t.most()
+	t, most := &s.conns[i], s.most(i)
 	ev.Count = int(most - t.counted)
 	t.counted = most
 }
 
 // talkMark sets the keys of addresses apart from those of connections.
 const talkMark = 0x5bd1e995c6a4a793
+
+// talkOf names the talk about the address of ev.
+func (s *Sessions) talkOf(ev *Event) uint64 {
+	if ev.Service != s.service || s.talk == 0 {
+		s.service, s.talk = ev.Service, connID(ev.Service, nil)
+	}
+	a := ev.Addr.As16()
+	x, y := bits.Mul64(binary.BigEndian.Uint64(a[:8])^s.talk, binary.BigEndian.Uint64(a[8:])^talkMark)
+	return x ^ y ^ talkMark
+}
 
 func (s *Sessions) key(id uint64, ev *Event, origin *source.Origin) uint64 {
 	if origin != s.origin {
@@ -172,9 +172,9 @@ func (s *Sessions) key(id uint64, ev *Event, origin *source.Origin) uint64 {
 	return k
 }
 
-// speak finds or makes the connection of key and puts it last.
-func (s *Sessions) speak(key uint64, at int64) *conn {
-	i, known := s.index.find(key, s.conns)
+// speak puts the connection of key last, which is number i or else not yet
+// known, and returns its number.
+func (s *Sessions) speak(i int32, known bool, key uint64, at int64) int32 {
 	switch {
 	case known:
 		s.unlink(i)
@@ -184,22 +184,23 @@ func (s *Sessions) speak(key uint64, at int64) *conn {
 	default:
 		i = s.first
 		s.unlink(i)
-		s.index.drop(i, s.conns)
+		s.index.drop(i, s.conns[i].key)
 	}
 	c := &s.conns[i]
 	if !known {
-		*c = conn{key: key}
-		s.index.put(i, s.conns)
+		s.forget(i)
+		c.key, c.at = key, 0
+		s.index.put(i, key)
 	} else if at-c.at > sessionIdle && at != 0 && c.at != 0 {
-		c.forget()
+		s.forget(i)
 	}
-	c.silent = 0
+	s.silent = 0
 	if at != 0 {
-		c.silent = max(at-c.at, 0)
+		s.silent = max(at-c.at, 0)
 		c.at = max(at, c.at)
 	}
 	s.append(i)
-	return c
+	return i
 }
 
 func (s *Sessions) unlink(i int32) {
@@ -227,68 +228,27 @@ func (s *Sessions) append(i int32) {
 	s.last = i
 }
 
-// forget begins c anew.
-func (c *conn) forget() {
-	*c = conn{key: c.key, at: c.at, prev: c.prev, next: c.next}
-}
-
 // count sets ev.Count to what ev adds.
-func (c *conn) count(ev *Event) {
+func (s *Sessions) count(i int32, ev *Event) {
+	c := &s.conns[i]
 	switch {
 	case ev.Outcome == Failure:
-		c.add(ev.Class, uint32(max(ev.Count, 1)))
+		s.add(i, ev.Class, uint32(max(ev.Count, 1)))
 		ev.Count = 0
-		if most := c.most(); ev.Addr.IsValid() && most > c.counted {
+		if most := s.most(i); ev.Addr.IsValid() && most > c.counted {
 			ev.Count = int(most - c.counted)
 			c.counted = most
 		}
-	case ev.Outcome == Other && c.waits(ev):
-		ev.Outcome, ev.Count = Failure, int(c.most()-c.counted)
-		c.counted = c.most()
-	case ev.Outcome == Other && (ev.Kind == Probe || ev.Kind == Plain && c.nameless && ev.Class == 0):
+	case ev.Outcome == Other && s.waits(i, ev):
+		ev.Outcome, ev.Count = Failure, int(s.most(i)-c.counted)
+		c.counted = s.most(i)
+	case ev.Outcome == Other && (ev.Kind == Probe || ev.Kind == Plain && c.is&nameless != 0 && ev.Class == 0):
 		ev.Kind = Probe
 		c.countProbe(ev)
 	}
 }
 
 // waits reports whether failures wait for the address that ev brings.
-func (c *conn) waits(ev *Event) bool {
-	return ev.Kind == Plain && ev.Class == 0 && ev.Addr.IsValid() && c.most() > c.counted && c.silent <= waitsFor
-}
-
-func (c *conn) countProbe(ev *Event) {
-	switch {
-	case !ev.Addr.IsValid():
-		ev.Count, c.nameless = 0, true
-	case c.probed || c.counted > 0:
-		ev.Count = 0
-	default:
-		ev.Count, c.probed, c.nameless = 1, true, false
-	}
-}
-
-// add tallies n attempts of class. Beyond eight classes the last is shared.
-func (c *conn) add(class uint8, n uint32) {
-	for i := range c.classes {
-		t := &c.classes[i]
-		if t.n > 0 && t.class != class && i < len(c.classes)-1 {
-			continue
-		}
-		t.class = class
-		if class >= classOnce {
-			t.n = max(t.n, 1)
-		} else {
-			t.n = min(t.n+n, 1<<30)
-		}
-		return
-	}
-}
-
-// most is the largest tally.
-func (c *conn) most() uint32 {
-	var m uint32
-	for i := range c.classes {
-		m = max(m, c.classes[i].n)
-	}
-	return m
+func (s *Sessions) waits(i int32, ev *Event) bool {
+	return ev.Kind == Plain && ev.Class == 0 && ev.Addr.IsValid() && s.most(i) > s.conns[i].counted && s.silent <= waitsFor
 }

@@ -17,7 +17,7 @@ func TestIndex(t *testing.T) {
 			i := int32(rnd.IntN(len(conns)))
 			key := conns[i].key
 			if at, held := want[key]; held && at == i {
-				x.drop(i, conns)
+				x.drop(i, key)
 				delete(want, key)
 				conns[i].key = 0
 			} else {
@@ -26,7 +26,7 @@ func TestIndex(t *testing.T) {
 					continue
 				}
 				conns[i].key = key
-				x.put(i, conns)
+				x.put(i, key)
 				want[key] = i
 			}
 			if x.n != len(want) {

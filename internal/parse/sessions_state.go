@@ -17,32 +17,38 @@ func (s *Sessions) MarshalBinary() ([]byte, error) {
 	b = binary.AppendUvarint(b, uint64(s.max))
 	b = binary.AppendUvarint(b, uint64(s.index.n))
 	for i := s.first; i >= 0; i = s.conns[i].next {
-		b = s.conns[i].appendTo(b)
+		b = s.appendConn(b, i)
 	}
 	return b, nil
 }
 
-func (c *conn) appendTo(b []byte) []byte {
+func (s *Sessions) appendConn(b []byte, i int32) []byte {
+	c := &s.conns[i]
 	b = binary.LittleEndian.AppendUint64(b, c.key)
 	b = binary.AppendVarint(b, c.at)
-	b = appendBytes(b, c.addr.AsSlice())
-	b = appendBytes(b, c.user)
+	b = appendBytes(b, c.addr().AsSlice())
+	var user []byte
+	if c.is&hasMore != 0 {
+		user = s.more[i].user
+	}
+	b = appendBytes(b, user)
 	b = binary.AppendUvarint(b, uint64(c.counted))
 	flags := byte(0)
-	if c.probed {
+	if c.is&probed != 0 {
 		flags |= 1
 	}
-	if c.nameless {
+	if c.is&nameless != 0 {
 		flags |= 2
 	}
 	b = append(b, flags)
 	n := 0
-	for n < len(c.classes) && c.classes[n].n > 0 {
+	for _, sum := s.tally(i, n); sum > 0; _, sum = s.tally(i, n) {
 		n++
 	}
 	b = append(b, byte(n))
-	for _, t := range c.classes[:n] {
-		b = binary.AppendUvarint(append(b, t.class), uint64(t.n))
+	for k := range n {
+		class, sum := s.tally(i, k)
+		b = binary.AppendUvarint(append(b, class), uint64(sum))
 	}
 	return b
 }
@@ -68,22 +74,13 @@ func (s *Sessions) UnmarshalBinary(b []byte) error {
 		s.reset(int(min(stored, maxSessions)))
 	}
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
-		c := r.conn()
-		if !r.bad {
-			s.restore(&c)
-		}
+		r.conn(s)
 	}
 	if r.bad || len(r.b) > 0 {
 		s.reset(s.max)
 		return errSessions
 	}
 	return nil
-}
-
-func (s *Sessions) restore(c *conn) {
-	to := s.speak(c.key, c.at)
-	c.prev, c.next = to.prev, to.next
-	*to = *c
 }
 
 // reader takes values off b; bad is set once they do not fit.
@@ -128,30 +125,36 @@ func (r *reader) byte() byte {
 	return 0
 }
 
-func (r *reader) conn() (c conn) {
+// conn reads one connection into s.
+func (r *reader) conn(s *Sessions) {
+	var key uint64
 	if k := r.bytes(8); len(k) == 8 {
-		c.key = binary.LittleEndian.Uint64(k)
+		key = binary.LittleEndian.Uint64(k)
 	}
-	c.at = r.varint()
+	at := r.varint()
+	var addr netip.Addr
 	if a := r.bytes(r.uvarint()); len(a) > 0 {
 		var ok bool
-		c.addr, ok = netip.AddrFromSlice(a)
+		addr, ok = netip.AddrFromSlice(a)
 		r.bad = r.bad || !ok
 	}
-	if u := r.bytes(r.uvarint()); len(u) > 0 {
-		c.user = append(c.user, u...)
-		r.bad = r.bad || len(u) > maxTaught
+	user := r.bytes(r.uvarint())
+	r.bad = r.bad || len(user) > maxTaught
+	counted, flags, n := uint32(min(r.uvarint(), 1<<30)), r.byte(), int(r.byte())
+	if r.bad = r.bad || n > maxClasses; r.bad {
+		return
 	}
-	c.counted = uint32(min(r.uvarint(), 1<<30))
-	flags := r.byte()
-	c.probed, c.nameless = flags&1 != 0, flags&2 != 0
-	n := int(r.byte())
-	if n > len(c.classes) {
-		r.bad = true
-		return c
+	i, known := s.index.find(key, s.conns)
+	i = s.speak(i, known, key, at)
+	s.forget(i)
+	c := &s.conns[i]
+	c.at, c.counted = at, counted
+	c.learn(addr)
+	c.is |= flags&1*probed | flags>>1&1*nameless
+	if len(user) > 0 {
+		s.moreOf(i).user = append([]byte(nil), user...)
 	}
-	for i := range n {
-		c.classes[i] = tally{class: r.byte(), n: uint32(min(r.uvarint(), 1<<30))}
+	for k := range n {
+		s.setTally(i, k, r.byte(), uint32(min(r.uvarint(), 1<<30)))
 	}
-	return c
 }

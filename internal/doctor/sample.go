@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"stoplog/internal/rules"
@@ -44,7 +46,7 @@ func (x *sample) count(read Reader, l *source.Line, arrival time.Time) {
 
 // command shows more of it.
 func (x *sample) command() string {
-	if x.name == "journal" {
+	if strings.HasPrefix(x.name, "journal") {
 		return "journalctl --since -1d | stoplog parse -"
 	}
 	return "stoplog parse " + quote(x.name)
@@ -84,7 +86,7 @@ func (d *doctor) journal(ctx context.Context, s rules.Source) int {
 		d.advise(Broken, "logs", s.Kind.String()+": "+err.Error(), "correct the source", "stoplog check")
 		return 0
 	}
-	set, err := source.New([]source.Spec{journalSpec(s)}, d.journalOptions())
+	set, err := source.New([]source.Spec{d.journalSpec(s)}, d.journalOptions())
 	if err != nil {
 		d.advise(Broken, "logs", s.Kind.String()+": "+err.Error(), "correct the source", "stoplog check")
 		return 0
@@ -98,11 +100,15 @@ func (d *doctor) journal(ctx context.Context, s rules.Source) int {
 	return d.noLines(s, set.Status())
 }
 
-func journalSpec(s rules.Source) source.Spec {
+func (d *doctor) journalSpec(s rules.Source) source.Spec {
 	if s.Kind == rules.Auth {
 		return source.Spec{Auth: true}
 	}
-	return source.Spec{Journal: &source.JournalMatch{Units: s.Units, Identifiers: s.Identifiers, Raw: s.Matches}}
+	j := &source.JournalMatch{Units: s.Units, Identifiers: s.Identifiers, Raw: s.Matches}
+	if d.Root != "" {
+		j.Directory = d.path("/var/log/journal")
+	}
+	return source.Spec{Journal: j}
 }
 
 func (d *doctor) journalOptions() source.Options {
@@ -169,9 +175,10 @@ func (d *doctor) noLines(s rules.Source, all []source.Status) int {
 	return 0
 }
 
+// shownSource is a source's name as the machine itself knows it.
 func (d *doctor) shownSource(name string) string {
-	if len(name) > 0 && name[0] == '/' {
-		return d.shown(name)
+	if d.Root == "" {
+		return name
 	}
-	return name
+	return strings.ReplaceAll(name, filepath.Clean(d.Root), "")
 }

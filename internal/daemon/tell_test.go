@@ -1,13 +1,19 @@
 package daemon
 
 import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
 	"net/netip"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"stoplog/internal/detect"
 	"stoplog/internal/ledger"
+	"stoplog/internal/rules"
 	"stoplog/internal/tell"
 )
 
@@ -32,5 +38,40 @@ func TestMessage(t *testing.T) {
 	none := message(&detect.Breach{Rule: "flood", Key: "all", At: at.UnixNano()}, ledger.Outcome{})
 	if none.Prefix != "" || none.Addr != "" || none.TTL != 0 || none.Blocks != nil {
 		t.Errorf("a breach without an address: %+v", none)
+	}
+}
+
+// TestTellTrouble: a target that cannot be reached is in status.
+func TestTellTrouble(t *testing.T) {
+	d := &daemon{log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	teller, err := d.newTeller(&rules.Set{Notify: []rules.Notify{{Name: "ops", Exec: []string{"/nonexistent/tell"}, Timeout: time.Second, Limit: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.teller = teller
+	if got := d.tellTrouble(); got != nil {
+		t.Errorf("trouble before anything was sent: %q", got)
+	}
+	d.tell("ops", &detect.Breach{Rule: "r", At: 1}, ledger.Outcome{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := teller.Run(ctx); err != nil { // sends what waits and ends
+		t.Fatal(err)
+	}
+	if got := d.tellTrouble(); len(got) != 1 || !strings.HasPrefix(got[0], "notify target ops: ") || !strings.Contains(got[0], "no such file") {
+		t.Errorf("trouble %q, want the target and why", got)
+	}
+}
+
+// TestBadTargetsStopAStart: what cannot work is said before anything runs.
+func TestBadTargetsStopAStart(t *testing.T) {
+	set := &rules.Set{Notify: []rules.Notify{{Name: "ops", Exec: []string{"/bin/true"}, Template: "{{.Nothing}}"}}}
+	_, err := open(Options{
+		RulesName: "rules.yaml", StateDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Load: func() (*rules.Set, []rules.Problem) { return set, nil },
+	})
+	broken := (*RulesError)(nil)
+	if !errors.As(err, &broken) || len(broken.Problems) != 1 || !strings.Contains(broken.Problems[0].Error(), "notify target ops") {
+		t.Errorf("%v, want a mistake in the rules that names the target", err)
 	}
 }

@@ -122,3 +122,85 @@ func TestServeWantsItsToken(t *testing.T) {
 		t.Error("the listener is still open")
 	}
 }
+
+// TestScrapesAreBounded: a third at once is sent away, not queued.
+func TestScrapesAreBounded(t *testing.T) {
+	entered, leave := make(chan bool), make(chan bool)
+	h := Handler(New(func(context.Context) (Reading, error) {
+		entered <- true
+		<-leave
+		return full(), nil
+	}), Door{})
+	codes := make(chan int)
+	ask := func() {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		codes <- w.Code
+	}
+	for range maxInFlight {
+		go ask()
+		<-entered
+	}
+	go ask()
+	if got := <-codes; got != http.StatusServiceUnavailable {
+		t.Errorf("one too many: %d, want 503", got)
+	}
+	for range maxInFlight {
+		leave <- true
+		if got := <-codes; got != http.StatusOK {
+			t.Errorf("those before: %d, want 200", got)
+		}
+	}
+}
+
+// TestScrapeHasAnEnd: a daemon that never answers is shown as down, in time
+// for Prometheus' own limit of ten seconds.
+func TestScrapeHasAnEnd(t *testing.T) {
+	var limit time.Duration
+	got := scrape(t, New(func(ctx context.Context) (Reading, error) {
+		at, ok := ctx.Deadline()
+		if ok {
+			limit = time.Until(at)
+		}
+		return Reading{}, context.DeadlineExceeded
+	}))
+	if !strings.Contains(got, "stoplog_up 0\n") || limit <= 0 || limit > 8*time.Second {
+		t.Errorf("limit %s, shown:\n%s", limit, got)
+	}
+}
+
+// TestHostileRequests over a real connection: the server says no, and lives.
+func TestHostileRequests(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, fixed(full(), nil), Door{}) }()
+	for name, c := range map[string]struct{ send, want string }{
+		"endless headers": {"GET /metrics HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "431"},
+		"no HTTP":         {"\x16\x03\x01 nonsense\r\n\r\n", "400"},
+		"two hosts":       {"GET /metrics HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "400"},
+		"another path":    {"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "404 307"},
+		"a good one":      {"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "200"},
+	} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_, _ = conn.Write([]byte(c.send)) // it may be cut off before all is sent
+		b := make([]byte, 64)
+		n, err := conn.Read(b)
+		conn.Close()
+		status := strings.Fields(string(b[:n]) + " - -")[1]
+		if err != nil || !strings.Contains(c.want, status) {
+			t.Errorf("%s: %q %v, want %s", name, b[:n], err, c.want)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Serve = %v, want nil", err)
+	}
+}

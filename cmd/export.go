@@ -82,6 +82,9 @@ func blocksAndAllowed(ctx context.Context, c *control.Client) (es []export.Entry
 		return nil, nil, err
 	}
 	for _, b := range bs {
+		if b.Limited {
+			continue
+		}
 		p, err := netip.ParsePrefix(b.Prefix)
 		if err != nil {
 			return nil, nil, fmt.Errorf("blocks from the daemon: %w", err)

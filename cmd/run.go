@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,6 +98,9 @@ func runRun(ctx context.Context, e *env, o runOptions) error {
 // prepare does all that needs rights: the folders, the socket, the wall. Then
 // it gives the rights up and executes the program anew.
 func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
+	// Asked to read the rules again before they are in use: they are new. The
+	// daemon listens once it runs.
+	signal.Ignore(syscall.SIGHUP)
 	plan, notes, err := whom(o)
 	if err != nil {
 		return err
@@ -121,6 +126,14 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 			os.Remove(e.socket)
 			return err
 		}
+	}
+	// What was caught would be lost with this image: from here on a signal ends
+	// us at once, and one that came already does now.
+	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
+	if ctx.Err() != nil {
+		l.Close()
+		os.Remove(e.socket)
+		return nil
 	}
 	sock, err := l.File()
 	if err != nil {

@@ -70,6 +70,9 @@ type Block struct {
 	Partial  bool      `json:"partial,omitempty"`
 	Source   string    `json:"source,omitempty"`
 	Line     int64     `json:"line,omitempty"`
+	// Limited blocks close some ports only, or slow down: lists for walls
+	// elsewhere, which could only shut out altogether, leave them out.
+	Limited bool `json:"limited,omitempty"`
 }
 
 // AllowEntry is one entry of the allowlist, from wherever it comes.

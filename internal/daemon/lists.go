@@ -10,6 +10,7 @@ import (
 
 	"stoplog/internal/export"
 	"stoplog/internal/feed"
+	"stoplog/internal/firewall"
 	"stoplog/internal/ledger"
 	"stoplog/internal/rules"
 )
@@ -20,7 +21,7 @@ const exportEvery = time.Second
 // show keeps the list for walls elsewhere as the ledger has it.
 func (d *daemon) show(cs []ledger.Change) {
 	for _, c := range cs {
-		if c.Op == ledger.Lift {
+		if c.Op == ledger.Lift || d.limited(c.Block) {
 			d.lists.Remove(c.Block.Prefix)
 		} else {
 			d.lists.Set(listed(c.Block))
@@ -31,12 +32,21 @@ func (d *daemon) show(cs []ledger.Change) {
 // showAll begins the list anew: at the start and after recovery.
 func (d *daemon) showAll(now time.Time) {
 	bs := d.ledger.List(now)
-	es := make([]export.Entry, len(bs))
-	for i, b := range bs {
-		es[i] = listed(b)
+	es := make([]export.Entry, 0, len(bs))
+	for _, b := range bs {
+		if !d.limited(b) {
+			es = append(es, listed(b))
+		}
 	}
 	d.lists.Replace(es)
 	d.showPolicy(now)
+}
+
+// limited reports whether a block closes some ports only, or slows down: whoever
+// reads a list could only shut out altogether, which nobody asked for.
+func (d *daemon) limited(b ledger.Block) bool {
+	e := entryOf(b, d.set)
+	return len(e.Ports) > 0 || e.Action == firewall.Slow
 }
 
 func listed(b ledger.Block) export.Entry {

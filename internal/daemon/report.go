@@ -33,7 +33,7 @@ func (d *daemon) shown(b ledger.Block) control.Block {
 	return control.Block{
 		Prefix: b.Prefix.String(), Rule: rule, Since: b.Since.UTC(), Until: b.Until.UTC(), Count: b.Count, Reason: reason(b),
 		Backend: d.backendName(), By: b.By, Action: b.Action, Strikes: b.Strikes, Evidence: b.Evidence, Partial: b.Partial,
-		Source: b.Source, Line: b.Line,
+		Source: b.Source, Line: b.Line, Limited: d.limited(b),
 	}
 }
 

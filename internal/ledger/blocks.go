@@ -24,11 +24,14 @@ const (
 // record is the last block of a prefix, and the spans of those before it that
 // late lines may still fall into.
 type record struct {
-	Block
+	// First what every event of the prefix asks for.
+	k            pkey
 	since, until int64 // of Block, Unix ns
-	ended        bool  // the walls were told
-	lifted       bool  // until was cut short by hand
+	past         int64 // where the last of spans ends
 	spans        []span
+	ended        bool // the walls were told
+	lifted       bool // until was cut short by hand
+	Block
 }
 
 // span is when a block stood, for one service or, if that is "", for all.
@@ -55,7 +58,7 @@ func (r *record) covers(at int64, service string) bool {
 	if r.since <= at && at < r.until && (len(r.Ports) == 0 || r.scope() == service) {
 		return true
 	}
-	return len(r.spans) > 0 && slices.ContainsFunc(r.spans, func(s span) bool { return s.covers(at, service) })
+	return at < r.past && slices.ContainsFunc(r.spans, func(s span) bool { return s.covers(at, service) })
 }
 
 // replace makes b the prefix's block; what was is kept as a span up to then.
@@ -72,6 +75,7 @@ func (r *record) remember(s span) {
 	if s.until <= s.since {
 		return
 	}
+	r.past = max(r.past, s.until)
 	if len(r.spans) >= maxSpans {
 		r.spans = slices.Delete(r.spans, 0, 1)
 	}
@@ -120,8 +124,9 @@ func (l *Ledger) adopt(b Block) {
 	r := l.blocks[k]
 	if r == nil {
 		l.room()
-		r = &record{Block: b, since: b.Since.UnixNano(), until: b.Until.UnixNano()}
+		r = &record{k: k, Block: b, since: b.Since.UnixNano(), until: b.Until.UnixNano()}
 		l.blocks[k] = r
+		l.roster.put(r)
 		l.lengths.add(k)
 		l.join(k)
 	} else if b.By != "" && b.Since.UnixNano() >= r.since {
@@ -243,7 +248,11 @@ func (l *Ledger) room() {
 
 // forget drops the record of k.
 func (l *Ledger) forget(k pkey) {
+	if l.blocks[k] == nil {
+		return
+	}
 	delete(l.blocks, k)
+	l.roster.drop(k)
 	l.lengths.remove(k)
 	l.leave(k)
 }

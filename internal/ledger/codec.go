@@ -244,14 +244,18 @@ func (l *Ledger) decodeBlocks(r *reader) {
 		b := r.block()
 		rec := &record{Block: b, since: b.Since.UnixNano(), until: b.Until.UnixNano(), ended: r.bool(), lifted: r.bool()}
 		for range r.count() {
-			rec.spans = append(rec.spans, span{r.int(), r.int(), r.text()})
+			past := span{r.int(), r.int(), r.text()}
+			rec.spans = append(rec.spans, past)
+			rec.past = max(rec.past, past.until)
 		}
 		k := keyOf(b.Prefix)
+		rec.k = k
 		if r.bad || l.blocks[k] != nil || !sane(b.Since) || !sane(b.Until) {
 			r.bad = true
 			return
 		}
 		l.blocks[k] = rec
+		l.roster.put(rec)
 		l.lengths.add(k)
 		l.join(k)
 		l.keepEvidence(k, rec)

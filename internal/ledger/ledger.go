@@ -16,6 +16,7 @@ type Ledger struct {
 	o Options
 
 	blocks  map[pkey]*record
+	roster  roster  // of blocks
 	lengths lengths // of the prefixes in blocks
 	ends    ends
 	members map[pkey]map[pkey]struct{} // prefixes by the network they may widen to
@@ -89,7 +90,7 @@ func (l *Ledger) Verdict(addr netip.Addr, service string, user []byte, at int64)
 // blocked reports whether a block stood at an event's time.
 func (l *Ledger) blocked(addr netip.Addr, service string, at int64) bool {
 	for _, n := range l.lengths.of(addr) {
-		if r := l.blocks[keyAt(addr, n)]; r != nil && r.covers(at, service) {
+		if r := l.roster.find(keyAt(addr, n)); r != nil && r.covers(at, service) {
 			return true
 		}
 	}

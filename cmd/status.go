@@ -50,6 +50,9 @@ func printStatus(w io.Writer, s control.Status, now time.Time) error {
 	for _, f := range s.Flags {
 		fmt.Fprintf(w, "flag       %s for another %s\n", f.Name, ago(f.Until.Sub(now)))
 	}
+	for _, d := range s.Doors {
+		fmt.Fprintln(w, plain(d))
+	}
 	fmt.Fprintln(w)
 	if err := table(w, "SOURCE\tSTATE\tLINES\tEVENTS\tLAG\tREMARK", sourceRows(s.Sources)); err != nil {
 		return err

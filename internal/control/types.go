@@ -114,6 +114,7 @@ type Status struct {
 	Evicted    uint64         `json:"evicted"`
 	KnownGood  int            `json:"known_good"`
 	Flags      []FlagEntry    `json:"flags,omitempty"`
+	Doors      []string       `json:"doors,omitempty"` // how feed and check are used
 	MemoryKiB  int64          `json:"memory_kib"`
 	SavedAt    *time.Time     `json:"saved_at,omitempty"`
 	ReloadedAt *time.Time     `json:"reloaded_at,omitempty"`

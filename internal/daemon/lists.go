@@ -68,15 +68,33 @@ func (d *daemon) showPolicy(now time.Time) {
 // serveFeed offers the list at l.
 func (d *daemon) serveFeed(ctx context.Context, l rules.Listener) {
 	d.keepServing(ctx, "feed", l, func(token string) (http.Handler, error) {
-		return feed.New(&d.lists, feed.Options{Clients: l.Clients, Token: token})
+		f, err := feed.New(&d.lists, feed.Options{Clients: l.Clients, Token: token})
+		d.feedNow.Store(f)
+		return f, err
 	})
 }
 
 // serveCheck answers proxies at c.
 func (d *daemon) serveCheck(ctx context.Context, c rules.Check) {
 	d.keepServing(ctx, "check", c.Listener, func(token string) (http.Handler, error) {
-		return feed.NewCheck(&d.lists, feed.CheckOptions{Header: c.Header, Trusted: c.Trusted, Clients: c.Clients, Token: token, Status: c.Status})
+		h, err := feed.NewCheck(&d.lists, feed.CheckOptions{Header: c.Header, Trusted: c.Trusted, Clients: c.Clients, Token: token, Status: c.Status})
+		d.checkNow.Store(h)
+		return h, err
 	})
+}
+
+// doors says how the feed and the check are used, a sentence each.
+func (d *daemon) doors() (ds []string) {
+	if f := d.feedNow.Load(); f != nil {
+		c := f.Counts()
+		ds = append(ds, fmt.Sprintf("feed: %d lists sent, %d unchanged, %d refused, %d readers too slow, %d turned away", c.Served, c.Unchanged, c.Refused, c.Slow, c.TurnedAway))
+	}
+	if h := d.checkNow.Load(); h != nil {
+		c := h.Counts()
+		ds = append(ds, fmt.Sprintf("check: %d passed, %d refused, %d allowed, %d without a readable address, %d from peers not trusted, %d turned away",
+			c.Passed, c.Refused, c.Allowed, c.Unknown, c.Untrusted, c.TurnedAway))
+	}
+	return ds
 }
 
 // keepServing keeps a listener open until ctx ends. What fails is noted and

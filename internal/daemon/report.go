@@ -133,6 +133,7 @@ func (d *daemon) status(now time.Time) control.Status {
 	if !d.reloadedAt.IsZero() {
 		s.ReloadedAt = &d.reloadedAt
 	}
+	s.Doors = d.doors()
 	d.addSources(&s)
 	for _, r := range es.Rules {
 		mode := ""

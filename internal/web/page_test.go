@@ -246,7 +246,7 @@ func TestAttemptsDrain(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	for d, want := range map[time.Duration]string{-time.Hour: "0 s", 30 * time.Second: "30 s", 10 * time.Minute: "10 min", 5 * time.Hour: "5 h", 72 * time.Hour: "3 days"} {
+	for d, want := range map[time.Duration]string{-time.Hour: "0 s", 30 * time.Second: "30 s", 10 * time.Minute: "10 min", 5 * time.Hour: "5 h", 72 * time.Hour: "3 days", 7*24*time.Hour - time.Second: "7 days"} {
 		if got := span(d); got != want {
 			t.Errorf("span(%s) = %q, want %q", d, got, want)
 		}
@@ -278,5 +278,15 @@ func TestChart(t *testing.T) {
 	}
 	if c := newChart("x", nil, nil); len(c.Bars) != 0 || c.Said == "" {
 		t.Errorf("%+v", c)
+	}
+}
+
+func TestPresent(t *testing.T) {
+	there, absent := present([]control.SourceStatus{
+		{Name: "a", State: "following"}, {Name: "b", State: "waiting", Why: "missing"}, {Name: "c", State: "waiting", Why: "no file matches"},
+		{Name: "d", State: "waiting", Why: "unreadable: permission denied"}, {Name: "e", State: "waiting", Why: "missing", Lines: 7},
+	})
+	if len(there) != 3 || len(absent) != 2 || there[1].Name != "d" || there[2].Name != "e" {
+		t.Errorf("there %v, absent %v: what was read or cannot be read is not absent", there, absent)
 	}
 }

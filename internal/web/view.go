@@ -64,6 +64,8 @@ type liveView struct {
 	Blocks chart
 	Found  control.BlockPage
 	Full   []control.Level
+	// Absent are sources that wait for files that do not exist.
+	Absent []control.SourceStatus
 }
 
 func (s *site) overview(ctx context.Context, who *session) (v liveView, err error) {
@@ -71,6 +73,7 @@ func (s *site) overview(ctx context.Context, who *session) (v liveView, err erro
 	if v.Status, err = s.daemon.Status(ctx); err != nil {
 		return v, err
 	}
+	v.Status.Sources, v.Absent = present(v.Status.Sources)
 	l, err := s.daemon.Live(ctx)
 	if err != nil {
 		return v, err
@@ -80,6 +83,19 @@ func (s *site) overview(ctx context.Context, who *session) (v liveView, err erro
 	v.Full = l.Fullest[:min(len(l.Fullest), 10)]
 	v.Found, err = s.daemon.Find(ctx, control.BlockQuery{Limit: frontBlocks})
 	return v, err
+}
+
+// present tells sources that are there from those that may never be: ready
+// rules look for the logs of many programs.
+func present(all []control.SourceStatus) (there, absent []control.SourceStatus) {
+	for _, x := range all {
+		if x.State == "waiting" && (x.Why == "missing" || x.Why == "no file matches") && x.Lines == 0 {
+			absent = append(absent, x)
+		} else {
+			there = append(there, x)
+		}
+	}
+	return there, absent
 }
 
 func (s *site) front(w http.ResponseWriter, r *http.Request, who *session) {

@@ -41,19 +41,19 @@ func show(s string) string {
 	return b.String()
 }
 
-// span is a time as a person would say it: 9 min, 3 h, 12 days.
+// span is a time as a person would say it, rounded: 9 min, 3 h, 12 days.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return "0 s"
 	case d < 90*time.Second:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
+		return fmt.Sprintf("%d s", d.Round(time.Second)/time.Second)
 	case d < 90*time.Minute:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
+		return fmt.Sprintf("%d min", d.Round(time.Minute)/time.Minute)
 	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", int(d.Hours()))
+		return fmt.Sprintf("%d h", d.Round(time.Hour)/time.Hour)
 	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
+	return fmt.Sprintf("%d days", d.Round(24*time.Hour)/(24*time.Hour))
 }
 
 func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }

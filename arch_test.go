@@ -26,6 +26,7 @@ var may = map[string][]string{
 	"tell":     {"rules"},
 	"metrics":  {"control"},
 	"doctor":   {"firewall", "protect", "rules", "control", "source", "parse"},
+	"migrate":  {"parse/pack"},
 	"protect":  {},
 	"priv":     {},
 	"control":  {},

@@ -70,6 +70,9 @@ type daemon struct {
 
 	lists feed.Snapshot
 
+	feedNow  atomic.Pointer[feed.Feed]  // nil: off
+	checkNow atomic.Pointer[feed.Check] // nil: off
+
 	feedSpot   *spot[rules.Listener]
 	checkSpot  *spot[rules.Check]
 	exportSpot *spot[[]rules.Export]

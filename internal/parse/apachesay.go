@@ -22,9 +22,39 @@ func apacheMessage(msg []byte, ev *Event) {
 		if scan.Has(msg, "Access denied with ") || scan.Has(msg, "Access denied using ") {
 			ev.Outcome, ev.Kind = Failure, Forbidden
 		}
+	case phpSays(msg, ev):
 	default:
 		apacheRefused(msg, ev)
 	}
+}
+
+// phpSays reads what applications in PHP write with error_log(), which servers
+// log as it is (mod_php) or as "Got error 'PHP message: …'" (FPM): Baikal's
+// (Core/PDOBasicAuth.php, Core/Frameworks/Flake) and ZoneMinder's
+// (web/includes/auth.php, logger.php).
+func phpSays(msg []byte, ev *Event) bool {
+	msg, _ = scan.After(msg, "Got error '")
+	msg, _ = scan.After(msg, "PHP message: ")
+	for i := range phpFailures {
+		f := &phpFailures[i]
+		if rest, ok := scan.After(msg, f.head); ok {
+			if user, _, ok := scan.Cut(rest, f.tail); ok {
+				ev.Outcome, ev.Kind, ev.User = Failure, f.kind, user
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var phpFailures = [...]struct {
+	head, tail string
+	kind       Kind
+}{
+	{"user ", " authentication failure for Baikal", Plain},
+	{"WAR [Login denied for user \"", "\"]", Plain},
+	{"ERR [Could not retrieve user ", " details]", UnknownUser},
+	{"WAR [Could not retrieve user ", " details]", UnknownUser},
 }
 
 // apacheCode splits off "AH01617: ".
@@ -61,6 +91,10 @@ func apacheUser(b []byte, ev *Event) {
 			ev.Outcome, ev.Kind, ev.User = Failure, s.kind, bareName(user)
 			return
 		}
+	}
+	if user, _, ok := scan.Cut(b, phpFailures[0].tail); ok {
+		ev.Outcome, ev.User = Failure, user
+		return
 	}
 	if user, ok := scan.Before(b, " not found"); ok {
 		ev.Outcome, ev.Kind, ev.User = Failure, UnknownUser, bareName(user)

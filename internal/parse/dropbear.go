@@ -23,6 +23,9 @@ func dropbear(p *Parser, msg []byte, ev *Event) bool {
 	if rest, ok := scan.After(msg, "Exit before auth"); ok {
 		return dropbearEnd(rest, ev)
 	}
+	if rest, ok := scan.After(msg, "exit before auth"); ok {
+		return dropbearEnd(rest, ev)
+	}
 	if rest, ok := scan.After(msg, "Early exit"); ok {
 		return dropbearEnd(rest, ev)
 	}
@@ -43,6 +46,7 @@ func dropbearUser(msg []byte, ev *Event) bool {
 		takePrefix(msg, &rest, "Bad PAM password attempt for '"),
 		takePrefix(msg, &rest, "Too-long password attempt for '"),
 		takePrefix(msg, &rest, "bad password attempt for '"),
+		takePrefix(msg, &rest, "bad PAM password attempt for '"),
 		takePrefix(msg, &rest, "Pubkey auth attempt with unknown algo for '"),
 		takePrefix(msg, &rest, "Pubkey auth bad signature for '"):
 	case takePrefix(msg, &rest, "Password auth succeeded for '"),
@@ -97,6 +101,9 @@ func dropbearEnd(b []byte, ev *Event) bool {
 	if !ok {
 		rest, ok = scan.After(b, " ")
 	}
+	if ok && !ev.Addr.IsValid() {
+		ev.Addr = dropbearTries(rest)
+	}
 	if !ok || !ev.Addr.IsValid() && ev.Conn == 0 {
 		return false
 	}
@@ -113,6 +120,16 @@ func dropbearEnd(b []byte, ev *Event) bool {
 	}
 	ev.Kind, ev.Class = Probe, 0
 	return true
+}
+
+// dropbearTries reads the peer that ends "… Max auth tries reached - user
+// 'USER' from ADDR:port", where versions before 2020.79 name it only.
+func dropbearTries(b []byte) (a netip.Addr) {
+	head, tok, _ := scan.Last(b, "' from ")
+	if scan.Has(head, "Max auth tries reached - user '") {
+		a, _ = dropbearPeer(tok)
+	}
+	return a
 }
 
 // takePrefix puts what follows prefix into rest.

@@ -37,7 +37,7 @@ func TestLogins(t *testing.T) {
 		{"h dropbear[7]: Login attempt for nonexistent user from 192.0.2.7:40312", "failure unknown_user 192.0.2.7"},
 		{"h dropbear[7]: Login attempt for nonexistent user 'x' from 192.0.2.7:40312", "failure unknown_user 192.0.2.7 user=x"},
 		{"h dropbear[7]: Login attempt with wrong user x from 192.0.2.7:40312", "-"},
-		{"h dropbear[7]: Exit before auth (user 'root', 3 fails): Max auth tries reached - user 'root' from 192.0.2.7:40312", "failure user=root"},
+		{"h dropbear[7]: Exit before auth (user 'root', 3 fails): Max auth tries reached - user 'root' from 192.0.2.7:40312", "failure 192.0.2.7 user=root"},
 		{"h dropbear[7]: Exit before auth from <192.0.2.7:40312>: (user 'root', 3 fails): Max auth tries reached - user 'root'", "failure 192.0.2.7 user=root"},
 		{"h dropbear[7]: Exit before auth from <192.0.2.7:40312>: Timeout before auth", "other probe 192.0.2.7"},
 		{"h dropbear[7]: Exit before auth: Exited normally", "other probe"},

@@ -144,7 +144,7 @@ func uwimap(p *Parser, msg []byte, ev *Event) bool {
 }
 
 func uwimapStart(msg []byte) (rest []byte, o Outcome, ok bool) {
-	for _, text := range [...]string{"Login failed ", "Login excessive login failures ", "Login disabled "} {
+	for _, text := range [...]string{"Login failed ", "Login excessive login failures ", "Login excessive login attempts ", "Login disabled ", "Login SYSTEM BREAK-IN ATTEMPT "} {
 		if m, ok := scan.After(msg, text); ok {
 			return m, Failure, true
 		}

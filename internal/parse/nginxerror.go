@@ -196,6 +196,10 @@ func nginxVerdict(msg []byte, ev *Event) {
 		ev.Kind = Forbidden
 	case hasPrefix(msg, `FastCGI sent in stderr: "ALERT - `):
 		ev.Outcome, ev.Kind = Failure, Forbidden
+	default:
+		if said, ok := scan.After(msg, `FastCGI sent in stderr: "`); ok {
+			phpSays(said, ev)
+		}
 	}
 }
 

@@ -672,6 +672,8 @@ var index = []indexed{
 		literals: [][]string{
 			{"authentication failed: "},
 			{"APOP authentication failed for ", "authentication failed for "},
+			{"can't find APOP secret for user "},
+			{"s login not allowed - ", " login not allowed - "},
 		}},
 	{file: "sonarqube.yaml", name: "sonarqube",
 		logs: []string{"/opt/sonarqube/logs/web.log"},

@@ -46,7 +46,7 @@ func (t *Table) Restore(b []byte) (rest []byte, err error) {
 			t.Reset()
 			return nil, errShort
 		}
-		p := t.Spot(s.key())
+		p := t.seed.Spot(s.key())
 		to := t.find(p)
 		if to == nil {
 			to = t.insert(p, -maxAt)

@@ -27,7 +27,7 @@ type Evidence struct {
 	ring  []byte
 	heads []uint64
 	next  uint64 // position of the next line: counted from 1, never reused
-	seed  [2]uint64
+	seed  Seed
 }
 
 // NewEvidence makes a store of so many bytes (0: 4 MiB; at least 64 KiB),
@@ -37,7 +37,7 @@ func NewEvidence(size int, seed uint64) *Evidence {
 		size = 4 << 20
 	}
 	size = 1 << bits.Len(uint(max(size, 1<<16)-1))
-	e := &Evidence{ring: make([]byte, size), heads: make([]uint64, size/64), seed: spread(seed)}
+	e := &Evidence{ring: make([]byte, size), heads: make([]uint64, size/64), seed: NewSeed(seed)}
 	e.next = 8 // so that 0 is no position
 	return e
 }
@@ -78,6 +78,9 @@ func (e *Evidence) slot(k Key, scope uint32) int {
 	p, _ := bits.Mul64((a^b)*e.seed[1], uint64(len(e.heads)))
 	return int(p)
 }
+
+// Touch looks at where lines of k are found, as Table.Touch does.
+func (e *Evidence) Touch(k Key, scope uint32) uint64 { return e.heads[e.slot(k, scope)] }
 
 // live reports whether the line at pos is whole. The one that would be
 // overwritten next is given up early: padding at the end may have taken it.

@@ -40,7 +40,7 @@ func (t *Table) reindex(places int) {
 		slots := t.chunks[c][:min(left, chunkSlots)]
 		for i := range slots {
 			s := &slots[i]
-			t.enter(t.hash(s.hi, s.lo, s.tag()), c*chunkSlots+i)
+			t.enter(t.seed.hash(s.hi, s.lo, s.tag()), c*chunkSlots+i)
 		}
 		left -= len(slots)
 	}

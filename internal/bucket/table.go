@@ -37,7 +37,7 @@ type Table struct {
 	numbers uint32   // mask of the number in an index's place
 	n       int
 	max     int
-	seed    [2]uint64
+	seed    Seed
 	late    int64 // 0: never sweeps by itself
 	soonest int64 // no bucket drains before it
 	evicted uint64
@@ -51,33 +51,17 @@ func NewTable(most int, seed uint64) *Table {
 		most = DefaultMax
 	}
 	most = min(max(most, 16), 1<<31-1)
-	return &Table{max: most, seed: spread(seed), numbers: 1<<bits.Len(uint(most)) - 1, soonest: never}
+	return &Table{max: most, seed: NewSeed(seed), numbers: 1<<bits.Len(uint(most)) - 1, soonest: never}
 }
 
 // never is later than any bucket drains.
 const never = int64(1<<63 - 1)
-
-// spread makes two odd, unequal words of a seed.
-func spread(seed uint64) [2]uint64 {
-	a, b := bits.Mul64(seed^0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9)
-	c, d := bits.Mul64(a^b^0x94d049bb133111eb, 0xd6e8feb86659fd93)
-	return [2]uint64{a ^ b ^ seed | 1, c ^ d ^ 0xa0761d6478bd642e | 1}
-}
 
 // SweepLate lets the table drop drained buckets by itself before it grows:
 // those that were drained late before the event that wants room. An event that
 // comes later than that may find its bucket gone. Without it (or with 0) only
 // a full table drops any.
 func (t *Table) SweepLate(late time.Duration) { t.late = int64(late) }
-
-// Spot is a key and where tables of one seed put it.
-type Spot struct {
-	Key
-	hash uint64
-}
-
-// Spot names the bucket of k for this table and all others of its seed.
-func (t *Table) Spot(k Key) Spot { return Spot{k, t.hash(k.hi, k.lo, k.tag)} }
 
 // Touch looks at where p is or would be, so that a Pour soon after finds it in
 // the processor's cache: over many keys the waits overlap. What it returns
@@ -110,7 +94,7 @@ func (t *Table) Evicted() uint64 { return t.evicted }
 // more than its capacity. n of 0 or less only looks. The zero Key holds
 // nothing.
 func (t *Table) Pour(k Key, at int64, n int, l Limit) (level int, breached bool) {
-	return t.PourSpot(t.Spot(k), at, n, l)
+	return t.PourSpot(t.seed.Spot(k), at, n, l)
 }
 
 // PourSpot is Pour of a key whose spot is known.
@@ -140,19 +124,12 @@ func (t *Table) PourSpot(p Spot, at int64, n int, l Limit) (level int, breached 
 
 // Level is how many events the bucket of k holds at the instant at.
 func (t *Table) Level(k Key, at int64, l Limit) int {
-	s := t.find(t.Spot(k))
+	s := t.find(t.seed.Spot(k))
 	if s == nil {
 		return 0
 	}
 	held := max(s.empty-max(clamp(at), s.last()), 0)
 	return events(held, l.leak())
-}
-
-// hash mixes a key with the seed.
-func (t *Table) hash(hi, lo uint64, tag uint8) uint64 {
-	a, b := bits.Mul64(hi^t.seed[0], lo^t.seed[1]^uint64(tag)<<56^uint64(tag))
-	a, b = bits.Mul64(a^b^t.seed[1], t.seed[0]^uint64(tag)*0x9e3779b97f4a7c15)
-	return a ^ b
 }
 
 // home is the place of the index that a hash names, which must not be empty.
@@ -182,7 +159,7 @@ func (t *Table) find(p Spot) *slot {
 // place is where the index names slot i.
 func (t *Table) place(i int) int {
 	s := t.slot(i)
-	at := t.home(t.hash(s.hi, s.lo, s.tag()))
+	at := t.home(t.seed.hash(s.hi, s.lo, s.tag()))
 	for int(t.index[at]&t.numbers)-1 != i {
 		at = (at + 1) & (len(t.index) - 1)
 	}
@@ -218,11 +195,11 @@ func (t *Table) enter(h uint64, i int) {
 
 // Delete empties the bucket of k; false when there was none.
 func (t *Table) Delete(k Key) bool {
-	s := t.find(t.Spot(k))
+	s := t.find(t.seed.Spot(k))
 	if s == nil {
 		return false
 	}
-	at := t.home(t.hash(k.hi, k.lo, k.tag))
+	at := t.home(t.seed.hash(k.hi, k.lo, k.tag))
 	for t.slot(int(t.index[at]&t.numbers)-1) != s {
 		at = (at + 1) & (len(t.index) - 1)
 	}
@@ -244,7 +221,7 @@ func (t *Table) vacate(free int) {
 	mask := len(t.index) - 1
 	for at := (free + 1) & mask; t.index[at] != 0; at = (at + 1) & mask {
 		s := t.slot(int(t.index[at]&t.numbers) - 1)
-		home := t.home(t.hash(s.hi, s.lo, s.tag()))
+		home := t.home(t.seed.hash(s.hi, s.lo, s.tag()))
 		// One that may not stand at free, because its own place is behind it, stays.
 		if (at-home)&mask >= (at-free)&mask {
 			t.index[free] = t.index[at]

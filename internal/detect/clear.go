@@ -45,8 +45,8 @@ func (e *Engine) addPart(c *counter, l *level, m *moment, n int, lim bucket.Limi
 	if m.ev.Kind == parse.UnknownUser {
 		return
 	}
-	if k, ok := e.partKey(c, m); ok {
-		l.parts.Pour(k, m.at, n, lim)
+	if p, ok := e.partSpot(c, m); ok {
+		l.parts.PourSpot(p, m.at, n, lim)
 	}
 }
 
@@ -97,6 +97,16 @@ func (l *level) take(k, part bucket.Key, at int64) {
 	l.parts.Delete(part)
 	l.table.Delete(k)
 	l.table.Pour(k, at, whole-held, drop)
+}
+
+// partSpot is partKey, worked out once an event and counter.
+func (e *Engine) partSpot(c *counter, m *moment) (bucket.Spot, bool) {
+	if m.partOf != c {
+		var k bucket.Key
+		k, m.hasPart = e.partKey(c, m)
+		m.partOf, m.part = c, e.places.Spot(k)
+	}
+	return m.part, m.hasPart
 }
 
 // partKey names the part of the event's account: by prefix, service and

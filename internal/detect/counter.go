@@ -16,6 +16,10 @@ type counter struct {
 	levels []level
 	byUser bool // its key names a user
 	texts  bool // its key is more than a prefix or an address
+	plain  bool // its key is a prefix or an address and no more: by
+	by     rules.KeyPart
+	source bool // its key names the source
+	parts  bool // a level has parts
 
 	matched, poured, breached uint64
 }
@@ -54,9 +58,14 @@ func newCounter(set *rules.Set, r *rules.Rule, seed uint64) *counter {
 	for _, p := range r.Key {
 		c.texts = c.texts || p.By != rules.ByPrefix && p.By != rules.ByAddr
 	}
+	c.source = r.Key.HasSource()
+	if c.plain = len(r.Key) == 1 && c.source; c.plain {
+		c.by = r.Key[0].By
+	}
 	c.levels = make([]level, len(r.Levels))
 	for i := range r.Levels {
 		c.levels[i] = newLevel(set, r, &r.Levels[i], seed)
+		c.parts = c.parts || c.levels[i].parts != nil
 	}
 	return c
 }

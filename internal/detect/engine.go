@@ -22,6 +22,7 @@ type Options struct {
 type Engine struct {
 	set      *rules.Set
 	seed     uint64
+	places   bucket.Seed // of all tables
 	counters []*counter
 	index    map[string]*lists // by service
 	last     string            // the service asked for last, and its lists
@@ -37,7 +38,7 @@ type Engine struct {
 // New makes an engine with empty buckets. The set stays the caller's and must
 // not change.
 func New(set *rules.Set, o Options) *Engine {
-	e := &Engine{set: set, seed: o.Seed, quiet: newQuiet(),
+	e := &Engine{set: set, seed: o.Seed, places: bucket.NewSeed(o.Seed), quiet: newQuiet(),
 		evidence: bucket.NewEvidence(set.Limits.Evidence, o.Seed)}
 	e.counters = newCounters(set, o.Seed)
 	e.reindex()
@@ -60,9 +61,12 @@ type moment struct {
 	verdict Verdict
 	known   int8 // somebody logged in from the address: 0 not asked, 1 yes, -1 no
 	net     *rules.Network
-	cut     rules.Lens // of prefix and key, when prefix is valid
+	cut     rules.Lens // of prefix and spot, when prefix is valid
 	prefix  netip.Prefix
-	key     bucket.Key
+	spot    bucket.Spot
+	partOf  *counter // whose part is next
+	part    bucket.Spot
+	hasPart bool
 }
 
 // Observe pours ev into the buckets of the rules that match it, and returns
@@ -72,23 +76,29 @@ type moment struct {
 // of a blocked source. It does not allocate unless something breaches, a
 // bucket is new, or a key is longer than a few words.
 func (e *Engine) Observe(ev *parse.Event, line *source.Line, origin *source.Origin, g Gate) []Breach {
+	m := moment{ev: ev, line: line, origin: origin, gate: g, at: ev.Time}
+	return e.run(&m)
+}
+
+// run takes an event through the rules.
+func (e *Engine) run(m *moment) []Breach {
 	e.stats.events++
+	ev := m.ev
 	l := e.listsOf(ev.Service)
 	cs := l.by[ev.Outcome%outcomes][ev.Kind%kinds]
 	clears := ev.Outcome == parse.Success && len(l.clears) > 0
 	if len(cs) == 0 && !clears {
 		return nil
 	}
-	m := moment{ev: ev, line: line, origin: origin, gate: g, at: ev.Time}
 	e.out = e.out[:0]
-	if ev.Count > 0 && e.counts(&m) {
+	if ev.Count > 0 && e.counts(m) {
 		for _, c := range cs {
-			e.observe(c, &m)
+			e.observe(c, m)
 		}
 	}
 	if clears {
 		for _, c := range l.clears {
-			e.clear(c, &m)
+			e.clear(c, m)
 		}
 	}
 	return e.out
@@ -139,7 +149,7 @@ func (e *Engine) observe(c *counter, m *moment) {
 	if c.byUser && m.judge() == KnownGood {
 		return // nobody locks an owner out by failing in their name
 	}
-	k, ok := e.keyOf(c, r.Key, m)
+	k, ok := e.spotOf(c, m)
 	if !ok {
 		return
 	}

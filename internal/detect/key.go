@@ -31,7 +31,9 @@ func (e *Engine) keyOf(c *counter, k rules.Key, m *moment) (bucket.Key, bool) {
 			if !m.ev.Addr.IsValid() {
 				return bucket.Key{}, false
 			}
-			p, pk = e.prefixOf(c.rule, part.By, m)
+			var s bucket.Spot
+			p, s = e.prefixOf(c.rule, part.By, m)
+			pk = s.Key
 		default:
 			v, ok := textOf(part, m)
 			if !ok {
@@ -57,7 +59,7 @@ func (e *Engine) keyOf(c *counter, k rules.Key, m *moment) (bucket.Key, bool) {
 
 // prefixOf cuts the event's address as the rule, or the network it lies in,
 // wants it. Rules mostly agree on the lengths, so the last answer is kept.
-func (e *Engine) prefixOf(r *rules.Rule, by rules.KeyPart, m *moment) (netip.Prefix, bucket.Key) {
+func (e *Engine) prefixOf(r *rules.Rule, by rules.KeyPart, m *moment) (netip.Prefix, bucket.Spot) {
 	lens := r.Prefix
 	if by == rules.ByAddr {
 		lens = wholeAddr
@@ -66,9 +68,22 @@ func (e *Engine) prefixOf(r *rules.Rule, by rules.KeyPart, m *moment) (netip.Pre
 	}
 	if !m.prefix.IsValid() || lens != m.cut {
 		m.cut, m.prefix = lens, lens.Cut(m.ev.Addr)
-		m.key = bucket.KeyOf(m.prefix)
+		m.spot = e.places.Spot(bucket.KeyOf(m.prefix))
 	}
-	return m.prefix, m.key
+	return m.prefix, m.spot
+}
+
+// spotOf is keyOf of what the counter counts by.
+func (e *Engine) spotOf(c *counter, m *moment) (bucket.Spot, bool) {
+	if c.plain {
+		if !m.ev.Addr.IsValid() {
+			return bucket.Spot{}, false
+		}
+		_, s := e.prefixOf(c.rule, c.by, m)
+		return s, true
+	}
+	k, ok := e.keyOf(c, c.rule.Key, m)
+	return e.places.Spot(k), ok
 }
 
 // noNetwork stands for "looked, and there is none".

@@ -18,7 +18,8 @@ const (
 )
 
 // pour adds the event to the rule's levels for key k, as often as it weighs.
-func (e *Engine) pour(c *counter, m *moment, k bucket.Key) {
+func (e *Engine) pour(c *counter, m *moment, p bucket.Spot) {
+	k := p.Key
 	attempts := min(m.ev.Count, maxCount)
 	usual := attempts * c.rule.Weight.Of(m.ev, m.origin)
 	c.poured++
@@ -38,7 +39,7 @@ func (e *Engine) pour(c *counter, m *moment, k bucket.Key) {
 		if n == 0 {
 			continue
 		}
-		count, breached := e.add(c, l, m, k, n)
+		count, breached := e.add(c, l, m, p, n)
 		if breached {
 			e.breach(c, i, m, k, count)
 		}
@@ -49,14 +50,15 @@ func (e *Engine) pour(c *counter, m *moment, k bucket.Key) {
 }
 
 // add pours into one level.
-func (e *Engine) add(c *counter, l *level, m *moment, k bucket.Key, n int) (count int, breached bool) {
+func (e *Engine) add(c *counter, l *level, m *moment, p bucket.Spot, n int) (count int, breached bool) {
+	k := p.Key
 	switch l.Kind {
 	case rules.Bucket:
 		if m.ev.Kind == parse.Probe && l.Leak >= rules.SlowLeak {
 			return 0, false // monitors probe all day: they never fill a slow bucket
 		}
 		lim := e.limit(c, l, m)
-		count, breached = l.table.Pour(k, m.at, n, lim)
+		count, breached = l.table.PourSpot(p, m.at, n, lim)
 		if l.parts != nil && breached {
 			l.mark(k, m.at)
 		} else if l.parts != nil {
@@ -104,7 +106,7 @@ func (e *Engine) limit(c *counter, l *level, m *moment) bucket.Limit {
 			lim.Capacity = w.Capacity
 		}
 	}
-	if c.rule.Key.HasSource() && m.judge() == KnownGood {
+	if c.source && m.judge() == KnownGood {
 		lim.Capacity *= knownRoom
 		lim.Leak /= knownRoom
 	}
@@ -116,7 +118,7 @@ func (e *Engine) limit(c *counter, l *level, m *moment) bucket.Limit {
 // failures take nothing of the strangers' room.
 func (e *Engine) roomFor(c *counter, m *moment, k bucket.Key) (bucket.Key, int) {
 	room := 1
-	if !m.ev.Addr.IsValid() || !c.rule.Key.HasSource() {
+	if !m.ev.Addr.IsValid() || !c.source {
 		return k, room
 	}
 	if n := e.network(m); n != nil && n.Room > 1 {

@@ -34,6 +34,8 @@ type Machine struct {
 	readers map[*source.Origin]*Reader
 	stats   map[string]*OriginStats
 	peers   *parse.PeerCount
+	ahead   [groupSize]detect.Ahead
+	stale   bool // the ledger changed since events were prepared
 }
 
 // New returns a machine whose readers are made of kit.
@@ -115,32 +117,44 @@ func (m *Machine) Join(r *Reader, now time.Time) {
 
 // Apply runs the joined events of r through detection and the ledger.
 func (m *Machine) Apply(r *Reader, now time.Time, emit func(*detect.Breach, ledger.Outcome)) {
-	m.warm(r)
-	for i := range r.events {
-		m.observe(&r.events[i], r.batch, now, emit)
+	for items := r.events; len(items) > 0; {
+		group := m.prepare(items, r.batch)
+		for i := range group {
+			m.observe(i, &group[i], r.batch, now, emit)
+		}
+		items = items[len(group):]
 	}
 }
 
 // ApplyAt is Apply of lines long past: it is always the time of the line.
 func (m *Machine) ApplyAt(r *Reader, emit func(*detect.Breach, ledger.Outcome)) {
-	m.warm(r)
-	for i := range r.events {
-		it := &r.events[i]
-		now := time.Unix(0, it.Time)
-		if next := m.Ledger.NextExpiry(); !next.IsZero() && now.After(next) {
-			m.Ledger.Expire(now)
+	for items := r.events; len(items) > 0; {
+		group := m.prepare(items, r.batch)
+		for i := range group {
+			now := time.Unix(0, group[i].Time)
+			if next := m.Ledger.NextExpiry(); !next.IsZero() && now.After(next) {
+				m.Ledger.Expire(now)
+				m.stale = true
+			}
+			m.observe(i, &group[i], r.batch, now, emit)
 		}
-		m.observe(it, r.batch, now, emit)
+		items = items[len(group):]
 	}
 }
 
-// warm looks at the buckets that the events will want, a few events ahead of
-// time: the memory they are in is too large for the processor's cache, and so
-// its waits overlap.
-func (m *Machine) warm(r *Reader) {
-	for i := range r.events {
-		m.Engine.Warm(&r.events[i].Event)
+// groupSize is how many events are prepared at once: enough for the waits for
+// memory to overlap, few enough for what was fetched to stay in the cache.
+const groupSize = 64
+
+// prepare has detection look ahead at the first of items, and returns those.
+func (m *Machine) prepare(items []item, b *source.Batch) []item {
+	group := items[:min(len(items), groupSize)]
+	for i := range group {
+		it := &group[i]
+		m.Engine.Prepare(&m.ahead[i], &it.Event, &b.Lines[it.line], b.Origin, m.Ledger)
 	}
+	m.stale = false
+	return group
 }
 
 // count adds the batch to its origin's counters.
@@ -174,17 +188,19 @@ func (m *Machine) settleTime(ev *parse.Event, arrival int64, backlog bool, s *Or
 	s.Skew = 0
 }
 
-func (m *Machine) observe(it *item, b *source.Batch, now time.Time, emit func(*detect.Breach, ledger.Outcome)) {
+func (m *Machine) observe(i int, it *item, b *source.Batch, now time.Time, emit func(*detect.Breach, ledger.Outcome)) {
 	ev := &it.Event
 	if len(ev.Method) > 0 && ev.Addr.IsValid() {
 		m.peers.Add(ev.Addr)
 	}
-	breaches := m.Engine.Observe(ev, &b.Lines[it.line], b.Origin, m.Ledger)
+	breaches := m.Engine.ObserveAhead(&m.ahead[i], m.stale)
 	for i := range breaches {
+		m.stale = true
 		emit(&breaches[i], m.Ledger.Breach(&breaches[i], now))
 	}
 	// After Observe, so that a rule can see that a login is new.
 	if ev.Outcome == parse.Success && ev.Verified && len(ev.User) > 0 && ev.Addr.IsValid() {
+		m.stale = true
 		m.Ledger.Login(ev.Service, ev.User, ev.Addr, ev.Time)
 	}
 }

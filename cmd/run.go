@@ -101,6 +101,8 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 	// Asked to read the rules again before they are in use: they are new. The
 	// daemon listens once it runs.
 	signal.Ignore(syscall.SIGHUP)
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGINT, syscall.SIGTERM)
 	plan, notes, err := whom(o)
 	if err != nil {
 		return err
@@ -127,10 +129,11 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 			return err
 		}
 	}
-	// What was caught would be lost with this image: from here on a signal ends
-	// us at once, and one that came already does now.
+	// What was caught would be lost with this image: one that came already ends
+	// us now (Stop waits until it is delivered), a later one at once.
+	signal.Stop(asked)
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
-	if ctx.Err() != nil {
+	if len(asked) > 0 || ctx.Err() != nil {
 		l.Close()
 		os.Remove(e.socket)
 		return nil

@@ -29,6 +29,7 @@ type Daemon interface {
 	Reload(ctx context.Context) (Answer, error)
 	Live(ctx context.Context) (Live, error)
 	Find(ctx context.Context, q BlockQuery) (BlockPage, error)
+	Walk(ctx context.Context, q LineQuery) (Walk, error)
 }
 
 // Order is a change by hand of one address or prefix.

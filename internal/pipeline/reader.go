@@ -136,6 +136,14 @@ func (r *Reader) Read(b *source.Batch) {
 // Known is how many lines of the last batch were understood.
 func (r *Reader) Known() int { return r.known }
 
+// Each calls f for the events of the last batch, in order; they are valid
+// until the next Read.
+func (r *Reader) Each(f func(ev *parse.Event)) {
+	for i := range r.events {
+		f(&r.events[i].Event)
+	}
+}
+
 // next makes room for one more event, reusing the memory of an earlier batch.
 func (r *Reader) next() *item {
 	if n := len(r.events); n < cap(r.events) {

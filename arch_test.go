@@ -28,6 +28,7 @@ var may = map[string][]string{
 	"doctor":   {"firewall", "protect", "rules", "control", "source", "parse"},
 	"migrate":  {"parse/pack"},
 	"protect":  {},
+	"lean":     {},
 	"priv":     {},
 	"control":  {},
 	"web":      {"control", "export"},

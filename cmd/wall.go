@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoplog/internal/firewall"
+	"stoplog/internal/lean"
 )
 
 // wallOptions travel as one argument from `run` to the wall process.
@@ -53,5 +54,6 @@ func runWall(_ context.Context, arg string) error {
 	if len(bs) == 1 {
 		b = bs[0]
 	}
+	lean.GiveBack()
 	return firewall.Serve(ctx, cmds, changes, b, o.Limits)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stoplog/internal/detect"
+	"stoplog/internal/lean"
 	"stoplog/internal/ledger"
 	"stoplog/internal/source"
 )
@@ -157,6 +158,7 @@ func (d *daemon) recovered(now time.Time) {
 	// Positions that are known for the first time must survive a crash: without
 	// them the next start would begin at the end of the logs.
 	d.saveIfDirty(now)
+	lean.GiveBack()
 	d.log.Info("caught up with the logs", "blocks", len(d.ledger.List(now)))
 }
 

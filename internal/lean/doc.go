@@ -1,0 +1,2 @@
+// Package lean keeps an idle process small.
+package lean

@@ -102,7 +102,7 @@ func (d *daemon) ledgerOptions(set *rules.Set) ledger.Options {
 		o.KnownGood = -1
 	}
 	if set.Widen.On {
-		o.Widen = ledger.Widening{Count: set.Widen.Over, Bits4: set.Widen.Lens.V4, Bits6: set.Widen.Lens.V6}
+		o.Widen = ledger.Widening{Count: set.Widen.Over + 1, TTL: set.Widen.TTL, Bits4: set.Widen.Lens.V4, Bits6: set.Widen.Lens.V6}
 	}
 	return o
 }

@@ -64,18 +64,18 @@ type daemon struct {
 	errands *errands
 	teller  *tell.Teller
 	// metricsAt holds one: where the metrics are to be.
-	metricsAt chan rules.Metrics
-	pageAt    chan rules.Listener // likewise of the page
-	sources   *source.Set
+	sources *source.Set
 
 	lists feed.Snapshot
 
 	feedNow  atomic.Pointer[feed.Feed]  // nil: off
 	checkNow atomic.Pointer[feed.Check] // nil: off
 
-	feedSpot   *spot[rules.Listener]
-	checkSpot  *spot[rules.Check]
-	exportSpot *spot[[]rules.Export]
+	pageSpot    *spot[rules.Listener]
+	metricsSpot *spot[rules.Metrics]
+	feedSpot    *spot[rules.Listener]
+	checkSpot   *spot[rules.Check]
+	exportSpot  *spot[[]rules.Export]
 
 	// of the loop:
 	set        *rules.Set
@@ -130,7 +130,7 @@ func open(o Options) (*daemon, error) {
 		opt: o, log: o.Log, started: now, set: set,
 		asks: make(chan func()), stopped: make(chan struct{}),
 		positions: map[string]source.Pos{}, recovering: true,
-		errands: newErrands(o.Log), metricsAt: make(chan rules.Metrics, 1), pageAt: make(chan rules.Listener, 1),
+		errands: newErrands(o.Log),
 	}
 	var err error
 	if d.teller, err = d.newTeller(set); err != nil {
@@ -164,11 +164,10 @@ func open(o Options) (*daemon, error) {
 		return nil, err
 	}
 	d.files = watchFiles(set)
+	d.pageSpot, d.metricsSpot = newSpot(d.keepPage), newSpot(d.showMetrics)
 	d.feedSpot, d.checkSpot = newSpot(d.serveFeed), newSpot(d.serveCheck)
 	d.exportSpot = newSpot(d.writeExports)
-	d.setMetrics(set.Listen.Metrics)
-	d.setPage(set.Listen.Page)
-	d.setLists(set)
+	d.setSpots(set)
 	return d, nil
 }
 
@@ -185,8 +184,8 @@ func (d *daemon) run(parent context.Context) error {
 		{"keeping the walls", d.keeper.run},
 		{"answering", d.errands.run},
 		{"telling", d.teller.Run},
-		{"the metrics", d.metrics},
-		{"the page", d.page},
+		{"the metrics", d.metricsSpot.run},
+		{"the page", d.pageSpot.run},
 		{"the feed", d.feedSpot.run},
 		{"the check", d.checkSpot.run},
 		{"the exports", d.exportSpot.run},

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -200,8 +201,14 @@ func (d *daemon) flags(now time.Time) []control.FlagEntry {
 		}
 		fs = append(fs, control.FlagEntry{Name: f.Name, Until: f.Until, By: by})
 	}
+	if l := d.ledger.Lockdown(); l.Until.After(now) {
+		fs = append(fs, control.FlagEntry{Name: lockdownName, Until: l.Until, By: "rule " + l.Rule})
+	}
 	return fs
 }
+
+// lockdownName is what a lockdown is listed as among the flags, and cleared by.
+const lockdownName = "lockdown"
 
 func (x *door) SetFlag(ctx context.Context, o control.FlagOrder) (control.Answer, error) {
 	if !rules.FlagName(o.Name) || o.For <= 0 {
@@ -221,6 +228,10 @@ func (x *door) ClearFlag(ctx context.Context, o control.FlagOrder) (control.Answ
 	return x.do(ctx, func(now time.Time) (control.Answer, error) {
 		was, err := x.d.ledger.ClearFlag(o.Name, o.By, now)
 		x.d.showPolicy(now)
+		if o.Name == lockdownName && x.d.ledger.Lockdown().Until.After(now) {
+			was, err = true, errors.Join(err, x.d.ledger.EndLockdown(o.By, now))
+			x.d.tellPolicy()
+		}
 		if !was && err == nil {
 			return control.Answer{Lines: []string{"flag " + o.Name + " was not up"}}, nil
 		}

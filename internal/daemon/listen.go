@@ -7,9 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
-	"sync"
 	"time"
 
 	"stoplog/internal/control"
@@ -21,45 +19,9 @@ import (
 // rules name another.
 const TokensName = "tokens"
 
-// setPage tells where the page is to be. It never blocks; the latest holds.
-func (d *daemon) setPage(l rules.Listener) {
-	select {
-	case <-d.pageAt:
-	default:
-	}
-	d.pageAt <- l // only the loop's goroutine sends
-}
-
-// page shows the page where the rules say, until ctx ends. It listens without
-// rights: a port below 1024 needs a proxy or a socket before it. What fails is
-// noted and tried again: it must not end the watch.
-func (d *daemon) page(ctx context.Context) error {
-	var now rules.Listener
-	var parts sync.WaitGroup
-	end := func() {}
-	for {
-		select {
-		case l := <-d.pageAt:
-			if reflect.DeepEqual(l, now) {
-				continue
-			}
-			end()
-			parts.Wait()
-			now = l
-			var own context.Context
-			own, end = context.WithCancel(ctx)
-			if l.Addr != "" {
-				parts.Go(func() { d.keepPage(own, l) })
-			}
-		case <-ctx.Done():
-			end()
-			parts.Wait()
-			return nil
-		}
-	}
-}
-
-// keepPage keeps the page's listener open.
+// keepPage shows the page where the rules say, until ctx ends. It listens
+// without rights: a port below 1024 needs a proxy or a socket before it. What
+// fails is noted and tried again: it must not end the watch.
 func (d *daemon) keepPage(ctx context.Context, at rules.Listener) {
 	for ctx.Err() == nil {
 		l, err := listenAt(at.Addr)

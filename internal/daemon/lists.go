@@ -190,17 +190,3 @@ func (d *daemon) writeExport(f rules.Export, es []export.Entry) (said string, er
 	}
 	return "", nil
 }
-
-// setLists tells the listeners and exports where the rules want them.
-func (d *daemon) setLists(set *rules.Set) {
-	l, c := set.Listen.Feed, set.Listen.Check
-	if l.Addr == "" {
-		l = rules.Listener{} // off, whatever else is said of it
-	}
-	if c.Addr == "" {
-		c = rules.Check{}
-	}
-	d.feedSpot.set(l)
-	d.checkSpot.set(c)
-	d.exportSpot.set(set.Exports)
-}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"reflect"
 	"sync"
 	"time"
 
@@ -13,43 +12,15 @@ import (
 // againAfter is the wait before a listener that failed is tried again.
 const againAfter = 10 * time.Second
 
-// setMetrics tells the metrics where to be. It never blocks; the latest holds.
-func (d *daemon) setMetrics(m rules.Metrics) {
-	select {
-	case <-d.metricsAt:
-	default:
-	}
-	d.metricsAt <- m // only the loop's goroutine sends
-}
-
-// metrics shows the metrics where the rules say, until ctx ends. What fails
-// is noted and tried again: it must not end the watch.
-func (d *daemon) metrics(ctx context.Context) error {
-	var now rules.Metrics
+// showMetrics shows the metrics where the rules say, until ctx ends.
+func (d *daemon) showMetrics(ctx context.Context, m rules.Metrics) {
 	var parts sync.WaitGroup
-	end := func() {}
-	for {
-		select {
-		case m := <-d.metricsAt:
-			if reflect.DeepEqual(m, now) {
-				continue
-			}
-			end()
-			parts.Wait()
-			now = m
-			var own context.Context
-			own, end = context.WithCancel(ctx)
-			if m.Addr != "" {
-				parts.Go(func() { d.serveMetrics(own, m) })
-			}
-			if m.Textfile != "" {
-				parts.Go(func() { metrics.Textfile(own, m.Textfile, d.collector(), d.metricsProblem(own)) })
-			}
-		case <-ctx.Done():
-			end()
-			parts.Wait()
-			return nil
-		}
+	defer parts.Wait()
+	if m.Addr != "" {
+		parts.Go(func() { d.serveMetrics(ctx, m) })
+	}
+	if m.Textfile != "" {
+		parts.Go(func() { metrics.Textfile(ctx, m.Textfile, d.collector(), d.metricsProblem(ctx)) })
 	}
 }
 

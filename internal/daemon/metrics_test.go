@@ -14,7 +14,7 @@ import (
 
 // TestMetricsFollowTheRules moves the listener by a reload and ends it.
 func TestMetricsFollowTheRules(t *testing.T) {
-	d := &daemon{log: slog.New(slog.NewTextHandler(io.Discard, nil)), metricsAt: make(chan rules.Metrics, 1), asks: make(chan func()), stopped: make(chan struct{})}
+	d := &daemon{log: slog.New(slog.NewTextHandler(io.Discard, nil)), asks: make(chan func()), stopped: make(chan struct{})}
 	close(d.stopped) // nobody answers asks: the listener shows "down"
 	teller, err := d.newTeller(&rules.Set{})
 	if err != nil {
@@ -23,11 +23,12 @@ func TestMetricsFollowTheRules(t *testing.T) {
 	d.teller = teller
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- d.metrics(ctx) }()
+	spot := newSpot(d.showMetrics)
+	go func() { done <- spot.run(ctx) }()
 	for _, name := range []string{"a.sock", "b.sock"} {
 		m := rules.Metrics{Listener: rules.Listener{Addr: filepath.Join(t.TempDir(), name)}}
-		d.setMetrics(m)
-		d.setMetrics(m) // again: nothing changes
+		spot.set(m)
+		spot.set(m) // again: nothing changes
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			for {
 				c, err := (&net.Dialer{}).DialContext(ctx, "unix", m.Addr)

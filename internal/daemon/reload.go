@@ -122,9 +122,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	if err := d.teller.Swap(set.Notify); err != nil {
 		d.note("reload: " + err.Error())
 	}
-	d.setMetrics(set.Listen.Metrics)
-	d.setLists(set)
-	d.setPage(set.Listen.Page)
+	d.setSpots(set)
 	d.set = set
 	d.machine.Swap(kit)
 	d.files = watchFiles(set)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"reflect"
 	"sync"
+
+	"stoplog/internal/rules"
 )
 
 // spot runs something where the rules say, and anew when they change. T is
@@ -53,4 +55,23 @@ func (s *spot[T]) run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// setSpots tells listeners and exports where the rules want them. One without
+// an address is nowhere, whatever else is said of it.
+func (d *daemon) setSpots(set *rules.Set) {
+	l := set.Listen
+	for _, x := range []*rules.Listener{&l.Page, &l.Feed} {
+		if x.Addr == "" {
+			*x = rules.Listener{}
+		}
+	}
+	if l.Check.Addr == "" {
+		l.Check = rules.Check{}
+	}
+	d.pageSpot.set(l.Page)
+	d.metricsSpot.set(l.Metrics)
+	d.feedSpot.set(l.Feed)
+	d.checkSpot.set(l.Check)
+	d.exportSpot.set(set.Exports)
 }

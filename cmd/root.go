@@ -110,7 +110,7 @@ Exit status: 0 done, 1 something failed, 2 wrong usage, 3 broken rules,
 	}
 	root.PersistentFlags().StringVar(&e.socket, "socket", control.DefaultSocket, "the daemon's control socket")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{exitUsage, err} })
-	root.AddCommand(commands(e)...)
+	root.AddCommand(append(commands(e), extra(e)...)...)
 	for _, c := range root.Commands() {
 		markUsage(c)
 	}

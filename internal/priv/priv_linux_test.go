@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Stderr.WriteString(err.Error())
 		os.Exit(1)
+	case "confine":
+		confined(os.Getenv("PRIV_READ"), os.Getenv("PRIV_WRITE"))
+		os.Exit(0)
 	case "show":
 		show()
 		os.Exit(0)

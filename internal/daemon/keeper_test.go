@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -271,6 +272,56 @@ func TestAllowanceEnds(t *testing.T) {
 	}
 	x.wall.until(t, "both allowances", func() bool { return allowed() == 2 })
 	x.wall.until(t, "the end of one", func() bool { return allowed() == 1 })
+}
+
+const lockdownRules = `
+use: []
+sources: [{file: LOG, service: sshd}]
+protect: {own: false, ssh_peers: false}
+widen: {ipv4: 24, over: 3, ttl: 2h}
+rules:
+  - name: lockdown
+    match: {service: sshd, outcome: failure}
+    key: all
+    window: {count: 3, within: 1m}
+    then: [{lockdown: {ports: [22], for: 1h}}]
+`
+
+// A lockdown is listed, and somebody can end it.
+func TestLockdownEndsByHand(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "auth.log")
+	if err := os.WriteFile(log, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x := startDaemon(t, t.TempDir(), strings.Replace(lockdownRules, "LOG", log, 1))
+	locked := func() bool {
+		x.wall.mu.Lock()
+		defer x.wall.mu.Unlock()
+		return x.wall.policy.Lockdown.Until.After(time.Now())
+	}
+	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i := range 3 {
+		fmt.Fprintf(f, "%s host sshd[%d]: Failed password for root from 192.0.2.%d port 4000 ssh2\n", time.Now().UTC().Format(time.RFC3339), i, 10*i)
+	}
+	x.wall.until(t, "the lockdown", locked)
+	fs, err := x.c.Flags(context.Background())
+	if err != nil || len(fs) != 1 || fs[0].Name != "lockdown" || fs[0].By != "rule lockdown" {
+		t.Errorf("flags = %v, %v; want the lockdown", fs, err)
+	}
+	if _, err := x.c.ClearFlag(context.Background(), control.FlagOrder{Name: "lockdown"}); err != nil {
+		t.Fatal(err)
+	}
+	x.wall.until(t, "its end", func() bool { return !locked() })
+	if fs, _ := x.c.Flags(context.Background()); len(fs) != 0 {
+		t.Errorf("flags after its end: %v", fs)
+	}
+	if w := x.ledgerOptions(x.set).Widen; w.Count != 4 || w.TTL != 2*time.Hour {
+		t.Errorf("widen over 3 for 2h: got %+v, want 4 for 2h", w)
+	}
 }
 
 func TestRefusals(t *testing.T) {

@@ -304,6 +304,22 @@ func TestWiden(t *testing.T) {
 	}
 }
 
+// A network has a time of its own where the options say so.
+func TestWidenTTL(t *testing.T) {
+	l := fresh(t, Options{Widen: Widening{Count: 2, TTL: time.Hour}})
+	l.Breach(breach("192.0.2.0/28", 0), at(0))
+	got := changes(l.Breach(breach("192.0.2.16/28", 1), at(1)).Changes)
+	if want := "set 192.0.2.16/28 until 10m1s new, set 192.0.2.0/24 until 1h0m1s new"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	// Read late, when the network's own time is over and the block's is not.
+	l = fresh(t, Options{Widen: Widening{Count: 2, TTL: time.Minute}})
+	l.Breach(breach("192.0.2.0/28", 0), at(120))
+	if got := changes(l.Breach(breach("192.0.2.16/28", 1), at(120)).Changes); got != "set 192.0.2.16/28 until 10m1s new" {
+		t.Errorf("read late: got %s, want no network", got)
+	}
+}
+
 func TestKnownGood(t *testing.T) {
 	l := fresh(t, Options{KnownGood: time.Hour})
 	owner := adr("192.0.2.7")

@@ -106,6 +106,8 @@ type Widening struct {
 	Count int // prefixes blocked by rules within it; 0 = off
 	Bits4 int // length of the network, default 24
 	Bits6 int // default 48
+	// TTL is how long; 0: as long as the block that made enough of them.
+	TTL time.Duration
 }
 
 // Options configure a ledger. Zero fields mean their defaults.

@@ -48,7 +48,7 @@ func (l *Ledger) rejoin() {
 	}
 }
 
-// widen blocks the network around k, as long as k, when enough of its prefixes
+// widen blocks the network around k, as long as k or as the options say, when enough of its prefixes
 // stand blocked by rules. Never one with an exempt address in it, nor one of
 // which an address was unblocked by hand within a day.
 func (d *decision) widen(k pkey, b *Block) {
@@ -73,6 +73,12 @@ func (d *decision) widen(k pkey, b *Block) {
 	wide.Prefix, wide.Rule, wide.Evidence, wide.Partial, wide.Count, wide.Strikes = w, ruleWiden, nil, true, n, 0
 	wide.Reason = fmt.Sprintf("%d prefixes of it are blocked", n)
 	wide.Until = time.Unix(0, b.Until.UnixNano()).UTC()
+	if ttl := l.o.Widen.TTL; ttl > 0 {
+		wide.Until = time.Unix(0, at).Add(ttl).UTC()
+	}
+	if wide.Until.UnixNano() <= d.now {
+		return // read late: over by now
+	}
 	d.set(keyOf(w), wide)
 }
 

@@ -132,7 +132,8 @@ type Escalation struct {
 	Decay    time.Duration
 }
 
-// Widen blocks a whole network once Over of its prefixes stand blocked.
+// Widen blocks a whole network once more than Over of its prefixes stand
+// blocked.
 type Widen struct {
 	On   bool
 	Lens Lens

@@ -20,6 +20,8 @@ type listOptions struct {
 	sort string
 	rule string
 	in   string // only blocks that touch this prefix
+	// watch shows the list again each second, until interrupted.
+	watch bool
 }
 
 func listCmd(e *env) *cobra.Command {
@@ -33,6 +35,7 @@ func listCmd(e *env) *cobra.Command {
 	c.Flags().StringVar(&o.sort, "sort", "until", "order by: until, since, prefix, rule or count")
 	c.Flags().StringVar(&o.rule, "rule", "", "only blocks of this rule")
 	c.Flags().StringVar(&o.in, "in", "", "only blocks that touch this address or prefix")
+	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again each second, until ^C")
 	return c
 }
 
@@ -49,19 +52,25 @@ func runList(ctx context.Context, e *env, o listOptions) error {
 	}
 	c := e.client()
 	defer c.Close()
-	bs, err := c.List(ctx)
-	if err != nil {
-		return err
+	show := func(w io.Writer) error {
+		bs, err := c.List(ctx)
+		if err != nil {
+			return err
+		}
+		bs = slices.DeleteFunc(bs, func(b control.Block) bool {
+			p, err := netip.ParsePrefix(b.Prefix)
+			return o.rule != "" && b.Rule != o.rule || in.IsValid() && (err != nil || !p.Overlaps(in))
+		})
+		slices.SortStableFunc(bs, less)
+		if e.json {
+			return jsonLines(w, bs)
+		}
+		return printBlocks(w, bs, time.Now())
 	}
-	bs = slices.DeleteFunc(bs, func(b control.Block) bool {
-		p, err := netip.ParsePrefix(b.Prefix)
-		return o.rule != "" && b.Rule != o.rule || in.IsValid() && (err != nil || !p.Overlaps(in))
-	})
-	slices.SortStableFunc(bs, less)
-	if e.json {
-		return jsonLines(e.out, bs)
+	if o.watch {
+		return watch(ctx, e, show)
 	}
-	return printBlocks(e.out, bs, time.Now())
+	return show(e.out)
 }
 
 func blockOrder(by string) (func(a, b control.Block) int, error) {
@@ -154,12 +163,34 @@ func printHistory(w io.Writer, as []control.AuditEntry) error {
 }
 
 func explainCmd(e *env) *cobra.Command {
-	return withJSON(e, &cobra.Command{
-		Use:   "explain ADDR",
-		Short: "Tell all that is known of an address: blocked or not, why, and what would change it",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(c *cobra.Command, args []string) error { return runExplain(c.Context(), e, args[0]) },
+	var o lineOptions
+	c := withJSON(e, &cobra.Command{
+		Use:   "explain ADDR | --line TEXT",
+		Short: "Tell all that is known of an address, or what becomes of a log line",
+		Long: `Tell all that is known of an address: blocked or not, why, and what would
+change it. With --line, walk one log line through parsing, every rule's match
+and its buckets, step by step: those of the running daemon, which stay as they
+are, or empty ones where none runs or a rules file is named.`,
+		Example: `  stoplog explain 192.0.2.7
+  stoplog explain --line 'Failed password for root from 192.0.2.7 port 22 ssh2' --service sshd`,
+		Args: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("line") {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.ExactArgs(1)(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("line") {
+				return runExplainLine(c.Context(), e, o)
+			}
+			return runExplain(c.Context(), e, args[0])
+		},
 	})
+	c.Flags().StringVar(&o.text, "line", "", "a log line to walk through; - reads it from standard input")
+	c.Flags().StringVar(&o.config, "config", "", "with --line: the rules file, instead of asking the daemon")
+	c.Flags().StringVar(&o.service, "service", "", "with --line: what wrote it (sshd, postfix…), to try first")
+	c.Flags().StringVar(&o.source, "source", "", "with --line: the file it would stand in, for the settings of its source")
+	return c
 }
 
 func runExplain(ctx context.Context, e *env, addr string) error {

@@ -85,6 +85,10 @@ func (w *walker) walk(q control.LineQuery, name string, now time.Time) (control.
 	r.Read(&source.Batch{Origin: origin, Arrival: now, Lines: []source.Line{{Text: text}}})
 	r.Each(func(ev *parse.Event) {
 		a.Understood = true
+		if a.Stamp == nil && ev.Time != 0 { // an access log's stands within the line
+			at := time.Unix(0, ev.Time).UTC()
+			a.Stamp = &at
+		}
 		a.Events = append(a.Events, w.event(ev, origin, now))
 	})
 	return a, nil

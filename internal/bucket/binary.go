@@ -52,7 +52,7 @@ func (t *Table) Restore(b []byte) (rest []byte, err error) {
 			to = t.insert(p, -maxAt)
 		}
 		*to = s
-		t.soonest = min(t.soonest, s.empty)
+		t.soonest, t.latest = min(t.soonest, s.empty), max(t.latest, s.empty)
 	}
 	t.evicted = evicted
 	return r.b, nil

@@ -35,14 +35,19 @@ func (t *Table) reindex(places int) {
 	} else {
 		t.index = make([]uint32, places)
 	}
-	left := t.n
-	for c := 0; left > 0; c++ {
-		slots := t.chunks[c][:min(left, chunkSlots)]
+	var hashes [chunkSlots]uint64
+	for from := 0; from < t.n; from += chunkSlots {
+		slots := t.chunks[from/chunkSlots][:min(t.n-from, chunkSlots)]
+		looks := uint32(0)
 		for i := range slots {
 			s := &slots[i]
-			t.enter(t.seed.hash(s.hi, s.lo, s.tag()), c*chunkSlots+i)
+			hashes[i] = t.seed.hash(s.hi, s.lo, s.tag())
+			looks |= t.index[t.home(hashes[i])]
 		}
-		left -= len(slots)
+		t.looks = looks
+		for i := range slots {
+			t.enter(hashes[i], from+i)
+		}
 	}
 }
 
@@ -69,17 +74,21 @@ func (t *Table) all(f func(*slot)) {
 // gives memory back when few are left. It returns how many were dropped.
 func (t *Table) keep(want func(*slot) bool) int {
 	next, before := 0, t.n
-	t.soonest = never
-	t.all(func(s *slot) {
-		if !want(s) {
-			return
+	t.soonest, t.latest = never, -never
+	for from := 0; from < before; from += chunkSlots {
+		slots := t.chunks[from/chunkSlots][:min(before-from, chunkSlots)]
+		for i := range slots {
+			s := &slots[i]
+			if !want(s) {
+				continue
+			}
+			if next != from+i {
+				*t.slot(next) = *s
+			}
+			t.soonest, t.latest = min(t.soonest, s.empty), max(t.latest, s.empty)
+			next++
 		}
-		if to := t.slot(next); to != s {
-			*to = *s
-		}
-		t.soonest = min(t.soonest, s.empty)
-		next++
-	})
+	}
 	if next == before {
 		return 0
 	}
@@ -119,5 +128,5 @@ func (t *Table) DeleteWithin(p netip.Prefix) int {
 
 // Reset empties the table and gives its memory back.
 func (t *Table) Reset() {
-	t.n, t.chunks, t.index, t.soonest = 0, nil, nil, never
+	t.n, t.chunks, t.index, t.soonest, t.latest = 0, nil, nil, never, -never
 }

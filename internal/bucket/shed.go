@@ -54,7 +54,7 @@ const slotWords = 4
 func (s *slot) word(i int) uint64 {
 	switch i {
 	case 0:
-		return uint64(s.empty) ^ 1<<63
+		return ordered(s.empty)
 	case 1:
 		return s.hi
 	case 2:
@@ -74,9 +74,13 @@ func (t *Table) nth(n int) slot {
 	for i := range r.hi {
 		r.hi[i] = ^uint64(0)
 	}
+	r.lo[0], r.hi[0] = ordered(t.soonest), ordered(t.latest)
+	count := t.n
 	for w := range slotWords {
-		var count, before int
-		for count = t.extent(w, &r); count > few && r.lo[w] < r.hi[w]; n -= before {
+		if w > 0 {
+			count = t.extent(w, &r)
+		}
+		for before := 0; count > few && r.lo[w] < r.hi[w]; n -= before {
 			before, count = t.narrow(w, n, &r)
 		}
 		if count <= few {
@@ -86,13 +90,16 @@ func (t *Table) nth(n int) slot {
 	return t.pick(n, &r)
 }
 
+// ordered is an instant as a word that orders likewise.
+func ordered(at int64) uint64 { return uint64(at) ^ 1<<63 }
+
 // bounds are what the words of slots lie within, from lo to hi.
 type bounds struct{ lo, hi [slotWords]uint64 }
 
 // holds reports whether every word of s lies within them. Most slots fail by
 // the first word.
 func (r *bounds) holds(s *slot) bool {
-	if x := s.word(0); x < r.lo[0] || x > r.hi[0] {
+	if x := ordered(s.empty); x < r.lo[0] || x > r.hi[0] {
 		return false
 	}
 	for i := 1; i < slotWords; i++ {
@@ -124,7 +131,9 @@ func (t *Table) narrow(w, n int, r *bounds) (before, count int) {
 	low := r.lo[w]
 	shift := max(bits.Len64(r.hi[w]-low)-12, 0)
 	t.all(func(s *slot) {
-		if r.holds(s) {
+		if x := ordered(s.empty); w == 0 && x >= low && x <= r.hi[0] {
+			parts[(x-low)>>shift&4095]++
+		} else if w > 0 && r.holds(s) {
 			parts[(s.word(w)-low)>>shift&4095]++
 		}
 	})

@@ -40,7 +40,9 @@ type Table struct {
 	seed    Seed
 	late    int64 // 0: never sweeps by itself
 	soonest int64 // no bucket drains before it
+	latest  int64 // nor after it
 	evicted uint64
+	looks   uint32 // keeps looks from being left out
 }
 
 // NewTable makes a table of at most so many buckets (0: DefaultMax; at least 16).
@@ -51,7 +53,7 @@ func NewTable(most int, seed uint64) *Table {
 		most = DefaultMax
 	}
 	most = min(max(most, 16), 1<<31-1)
-	return &Table{max: most, seed: NewSeed(seed), numbers: 1<<bits.Len(uint(most)) - 1, soonest: never}
+	return &Table{max: most, seed: NewSeed(seed), numbers: 1<<bits.Len(uint(most)) - 1, soonest: never, latest: -never}
 }
 
 // never is later than any bucket drains.
@@ -63,18 +65,27 @@ const never = int64(1<<63 - 1)
 // a full table drops any.
 func (t *Table) SweepLate(late time.Duration) { t.late = int64(late) }
 
-// Touch looks at where p is or would be, so that a Pour soon after finds it in
-// the processor's cache: over many keys the waits overlap. What it returns
-// means nothing, but must be used for the look to happen.
+// Look begins to look for p, and Touch, some calls later, looks at its bucket:
+// a Pour after both finds it in the processor's cache. Over many keys the
+// waits for memory overlap, because no call needs what the one before it
+// fetched. What they return means nothing, but must be used for the look to
+// happen.
+func (t *Table) Look(p Spot) uint64 {
+	if len(t.index) == 0 {
+		return 0
+	}
+	return uint64(t.index[t.home(p.hash)])
+}
+
+// Touch is the second step of Look.
 func (t *Table) Touch(p Spot) uint64 {
 	if len(t.index) == 0 {
 		return 0
 	}
-	v := t.index[t.home(p.hash)]
-	if v == 0 {
-		return 0
+	if v := t.index[t.home(p.hash)]; v != 0 {
+		return t.slot(int(v&t.numbers) - 1).meta
 	}
-	return t.slot(int(v&t.numbers) - 1).meta
+	return 0
 }
 
 // Len is the number of buckets, drained ones not yet swept included.
@@ -116,7 +127,7 @@ func (t *Table) PourSpot(p Spot, at int64, n int, l Limit) (level int, breached 
 	full := max(held, min(held+add, room+add, int64(MaxSpan)))
 	s.empty = now + full
 	s.meta = s.meta&^uint64(MaxSpan) | uint64(full)
-	if !known {
+	if t.latest = max(t.latest, s.empty); !known {
 		t.soonest = min(t.soonest, s.empty)
 	}
 	return events(full, leak), full > room || full == int64(MaxSpan)

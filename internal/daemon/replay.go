@@ -170,15 +170,18 @@ func (r *replay) parse(work <-chan *slot) {
 			s.reader, s.readers[s.part.Origin] = rd, rd
 		}
 		s.reader.Read(&s.part)
+		if r.sum.Workers == 1 {
+			r.machine.Join(s.reader, forever) // in order, for there is no other
+		}
 		s.took = time.Since(begin)
 		s.parsed <- nil
 	}
 }
 
 // join waits for a chunk to be parsed and joins its events to their
-// connections.
+// connections, on a core of its own where there are enough.
 func (r *replay) join(s *slot) {
-	if s.err = <-s.parsed; s.err == nil {
+	if s.err = <-s.parsed; s.err == nil && r.sum.Workers > 1 {
 		begin := time.Now()
 		r.machine.Join(s.reader, forever)
 		s.took += time.Since(begin)

@@ -64,7 +64,8 @@ type moment struct {
 	cut     rules.Lens // of prefix and spot, when prefix is valid
 	prefix  netip.Prefix
 	spot    bucket.Spot
-	partOf  *counter // whose part is next
+	ahead   []*counter // that are looked at ahead
+	partOf  *counter   // whose part is next
 	part    bucket.Spot
 	hasPart bool
 }

@@ -9,11 +9,11 @@ import (
 // for Prepare.
 type Ahead struct{ m moment }
 
-// Prepare looks at where the buckets are that ev would be poured into, so that
-// ObserveAhead finds them in the processor's cache: prepared some events at a
-// time, the waits for memory overlap. It changes no count, and leaves out what
-// is costly to name. The arguments are those of Observe and must stay as they
-// are until ObserveAhead.
+// Prepare begins to look for the buckets that ev would be poured into, Touch
+// looks at them, and ObserveAhead then finds them in the processor's cache:
+// each done for some events at once, the waits for memory overlap. None but
+// ObserveAhead changes a count, and what is costly to name is left out. The
+// arguments are those of Observe and must stay as they are until ObserveAhead.
 func (e *Engine) Prepare(a *Ahead, ev *parse.Event, line *source.Line, origin *source.Origin, g Gate) {
 	a.m = moment{ev: ev, line: line, origin: origin, gate: g, at: ev.Time}
 	if !ev.Addr.IsValid() || ev.Count == 0 {
@@ -23,30 +23,57 @@ func (e *Engine) Prepare(a *Ahead, ev *parse.Event, line *source.Line, origin *s
 	if len(cs) == 0 || !mayCount(a.m.judge()) {
 		return
 	}
+	a.m.ahead = cs
 	for _, c := range cs {
 		if c.plain {
-			e.touch(c, &a.m)
+			e.look(c, &a.m)
 		}
 	}
 }
 
-// touch looks at the buckets of one counter.
-func (e *Engine) touch(c *counter, m *moment) {
+// look names the buckets of one counter and begins to look for them.
+func (e *Engine) look(c *counter, m *moment) {
 	_, p := e.prefixOf(c.rule, c.by, m)
-	e.warmth ^= e.evidence.Touch(p.Key, c.scope)
-	var part bool
-	if c.parts && m.ev.Kind != parse.UnknownUser {
+	x := e.evidence.Touch(p.Key, c.scope)
+	part := c.parts && m.ev.Kind != parse.UnknownUser
+	if part {
 		_, part = e.partSpot(c, m)
 	}
 	for i := range c.levels {
 		l := &c.levels[i]
 		if l.table != nil {
-			e.warmth ^= l.table.Touch(p)
+			x |= l.table.Look(p)
 		}
 		if part && l.parts != nil {
-			e.warmth ^= l.parts.Touch(m.part)
+			x |= l.parts.Look(m.part)
 		}
 	}
+	e.warmth |= x
+}
+
+// Touch looks at the buckets of a prepared event, if it is to be counted.
+func (e *Engine) Touch(a *Ahead) {
+	m, x := &a.m, uint64(0)
+	for _, c := range m.ahead {
+		if !c.plain {
+			continue
+		}
+		_, p := e.prefixOf(c.rule, c.by, m)
+		part := m.partOf == c && m.hasPart
+		for i := range c.levels {
+			l := &c.levels[i]
+			if l.table != nil {
+				x |= l.table.Touch(p)
+			}
+			if part && l.parts != nil {
+				x |= l.parts.Touch(m.part)
+			}
+		}
+	}
+	if len(m.ahead) > 0 && m.line != nil && len(m.line.Text) > 0 {
+		x |= uint64(m.line.Text[0])
+	}
+	e.warmth |= x
 }
 
 func mayCount(v Verdict) bool { return v != Allowed && v != Blocked }

@@ -87,6 +87,14 @@ func (l *Ledger) Verdict(addr netip.Addr, service string, user []byte, at int64)
 	return detect.Stranger
 }
 
+// Touch looks at where the blocks around addr are or would be, so that Verdict
+// soon after is quick: over many addresses the waits for memory overlap.
+func (l *Ledger) Touch(addr netip.Addr) {
+	for _, n := range l.lengths.of(addr) {
+		l.roster.touch(keyAt(addr, n))
+	}
+}
+
 // blocked reports whether a block stood at an event's time.
 func (l *Ledger) blocked(addr netip.Addr, service string, at int64) bool {
 	for _, n := range l.lengths.of(addr) {

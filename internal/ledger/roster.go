@@ -13,6 +13,7 @@ type roster struct {
 	places []*record
 	n      int
 	seed   uint64
+	seen   *record // keeps looks from being left out
 }
 
 const fewestPlaces = 64
@@ -33,6 +34,14 @@ func (t *roster) find(k pkey) *record {
 		}
 	}
 	return nil
+}
+
+// touch looks at where k is or would be, so that find soon after has it in the
+// processor's cache. Nothing is asked of what it finds: a question would wait.
+func (t *roster) touch(k pkey) {
+	if t.n > 0 {
+		t.seen = t.places[t.home(k)]
+	}
 }
 
 // put enters r, whose key is not in it yet.

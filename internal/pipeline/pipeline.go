@@ -35,6 +35,7 @@ type Machine struct {
 	stats   map[string]*OriginStats
 	peers   *parse.PeerCount
 	ahead   [groupSize]detect.Ahead
+	touched int  // keeps looks from being left out
 	stale   bool // the ledger changed since events were prepared
 }
 
@@ -146,15 +147,32 @@ func (m *Machine) ApplyAt(r *Reader, emit func(*detect.Breach, ledger.Outcome)) 
 // memory to overlap, few enough for what was fetched to stay in the cache.
 const groupSize = 64
 
-// prepare has detection look ahead at the first of items, and returns those.
+// prepare has the ledger and detection look ahead at the first of items, and
+// returns those. Each pass leads to memory that the next one follows.
 func (m *Machine) prepare(items []item, b *source.Batch) []item {
 	group := items[:min(len(items), groupSize)]
+	for i := range group {
+		m.touched |= group[i].touch()
+	}
+	for i := range group {
+		if a := group[i].Addr; a.IsValid() {
+			m.Ledger.Touch(a)
+		}
+	}
 	for i := range group {
 		it := &group[i]
 		m.Engine.Prepare(&m.ahead[i], &it.Event, &b.Lines[it.line], b.Origin, m.Ledger)
 	}
+	for i := range group {
+		m.Engine.Touch(&m.ahead[i])
+	}
 	m.stale = false
 	return group
+}
+
+// touch looks at what of an event is asked for: it comes from another core.
+func (it *item) touch() int {
+	return int(it.Time) | len(it.User) | it.Count | int(it.Status) | it.line
 }
 
 // count adds the batch to its origin's counters.

@@ -278,16 +278,22 @@ func serve(ctx context.Context, e *env, o runOptions, h handover) error {
 	if err != nil {
 		return err
 	}
-	_, _, name := e.loadRules(o.config)
+	set, _, name := e.loadRules(o.config)
+	shut, err := confine(e, o, set)
+	if err != nil {
+		return err
+	}
 	err = daemon.Run(ctx, daemon.Options{
 		Version: Version, RulesName: name, StateDir: o.state, Listener: l, Wall: wall, WallName: h.WallName, WallWhy: h.WallWhy,
-		DryRun: o.dryRun, Rights: fmt.Sprintf("uid %d, capabilities: %s", os.Geteuid(), priv.Names(held)),
+		DryRun: o.dryRun, Rights: fmt.Sprintf("uid %d, capabilities: %s, %s", os.Geteuid(), priv.Names(held), shut.said),
 		FlagsDir: o.flags, Since: since, Log: log, SaveEvery: o.save,
 		Load: func() (*rules.Set, []rules.Problem) {
 			set, ps, _ := e.loadRules(o.config)
+			shut.warn(log, set)
 			return set, ps
 		},
 		Ready: func() { notifyReady(log) },
+		Alive: func() { notify(log, "WATCHDOG=1") }, AliveEvery: watchdogEvery(),
 	})
 	if broken := (*daemon.RulesError)(nil); asError(err, &broken) {
 		return e.rulesError(broken.Problems)

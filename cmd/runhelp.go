@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"time"
 
 	"stoplog/internal/firewall"
 	"stoplog/internal/rules"
@@ -66,6 +67,16 @@ func joinTable(t string) string {
 
 // notifyReady tells the service manager that we are up (sd_notify(3)).
 func notifyReady(log *slog.Logger) { notify(log, "READY=1") }
+
+// watchdogEvery is half the time after which the service manager thinks that
+// we hang (sd_watchdog_enabled(3)), 0 when it does not watch.
+func watchdogEvery() time.Duration {
+	usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
+	if err != nil || usec <= 0 || os.Getenv("NOTIFY_SOCKET") == "" {
+		return 0
+	}
+	return time.Duration(usec) * time.Microsecond / 2
+}
 
 func notify(log *slog.Logger, state string) {
 	path := os.Getenv("NOTIFY_SOCKET")

@@ -48,6 +48,9 @@ type Options struct {
 	Log      *slog.Logger
 	// Ready, when set, is called once the walls stand and the door is open.
 	Ready func()
+	// Alive, when set, is called by the loop each AliveEvery, as long as it lives.
+	Alive      func()
+	AliveEvery time.Duration
 	// SaveEvery is the time between snapshots; 0: 30 s.
 	SaveEvery time.Duration
 }
@@ -183,6 +186,7 @@ func (d *daemon) run(parent context.Context) error {
 		{"following the logs", func(ctx context.Context) error { return d.sources.Run(ctx, batches) }},
 		{"keeping the walls", d.keeper.run},
 		{"answering", d.errands.run},
+		{"the watchdog", d.watchdog},
 		{"telling", d.teller.Run},
 		{"the metrics", d.metricsSpot.run},
 		{"the page", d.pageSpot.run},

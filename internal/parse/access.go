@@ -65,7 +65,7 @@ func (p *Parser) accessService() string {
 		return "haproxy"
 	case "lighttpd":
 		return "lighttpd"
-	case "squid":
+	case "squid", "squid3", "(squid)", "(squid-1)", "squid-1", "squid-2", "squid-3", "squid-4":
 		return "squid"
 	case "traefik":
 		return "traefik"

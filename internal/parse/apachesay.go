@@ -170,7 +170,7 @@ func apacheRefused(msg []byte, ev *Event) {
 			return
 		}
 	}
-	if scan.Has(msg[:min(len(msg), 200)], "error importing function definition for ") {
+	if hasAny(msg[:min(len(msg), 200)], "error importing function definition for ", ": ignoring function definition attempt") {
 		ev.Outcome, ev.Kind = Failure, Forbidden
 	}
 }

@@ -116,6 +116,8 @@ var bareHeads = []struct {
 	{"] IP address '", mysql},
 	{"sofia", freeswitch},
 	{"@ejabberd_", ejabberd},
+	{") Failed c2s ", ejabberd},
+	{") Accepted c2s ", ejabberd},
 	{"] OUT: '", openvpn},
 	{" ACCESS   [conn", mongodb},
 	{" NETWORK  [", mongodb},

@@ -1,6 +1,10 @@
 package parse
 
-import "bytes"
+import (
+	"bytes"
+
+	"stoplog/internal/parse/scan"
+)
 
 // A walk over one JSON object (RFC 8259) that keeps nothing but the values of
 // keys that mean something. It also takes the escapes of nginx's default
@@ -35,6 +39,11 @@ func (r *record) keep(at place, n *mapNode, key, v []byte) {
 	}
 }
 
+func isAddr(v []byte) bool {
+	_, ok := scan.AddrPort(v)
+	return ok
+}
+
 // newRecord returns one that reads by the parser's options.
 func (p *Parser) newRecord() record {
 	r := record{header: p.web.header, fm: p.web.fields}
@@ -60,6 +69,10 @@ func (r *record) put(s slot, v []byte) {
 		return
 	}
 	if old := r.vals[s]; old != nil {
+		if s == slotAddr && !r.split && !isAddr(old) && isAddr(v) {
+			r.vals[s] = v // "client" may be a kind of client
+			return
+		}
 		if (s == slotAddr || s == slotClient || s == slotEnvoy) && !sameAddr(old, v) {
 			r.split = true
 		}

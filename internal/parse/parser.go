@@ -80,7 +80,7 @@ func (p *Parser) Parse(line *source.Line, now int64, ev *Event) bool {
 	p.envelope, p.inner = envelope{}, false
 	if line.Cut {
 		p.line = nil
-		return line.Entry == nil && len(line.Text) >= 8 && addressed(line.Text) && p.bare(line.Text, ev)
+		return line.Entry == nil && p.cut(line.Text, ev)
 	}
 	if line.Entry != nil {
 		return p.journal(line, ev)
@@ -131,6 +131,17 @@ func (p *Parser) plain(b []byte, ev *Event) bool {
 		}
 	}
 	return p.bare(b, ev)
+}
+
+// cut reads the beginning of an access log's line, in a format that has the
+// address before what clients choose.
+func (p *Parser) cut(b []byte, ev *Event) bool {
+	if f := p.web.format; len(b) < 8 || !addressed(b) || f != nil && f.back || !bareWeb(p, b, ev) {
+		return false
+	}
+	ev.Verified = true
+	p.seal(ev, b)
+	return true
 }
 
 // ownTag is what stoplog logs under; its own log is never its input.

@@ -14,12 +14,17 @@ var testNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano()
 // readLine parses one line of a file with a fresh sniffing parser.
 func readLine(t testing.TB, o Options, line string) (Event, bool) {
 	t.Helper()
+	return parseCut(t, o, line, false)
+}
+
+func parseCut(t testing.TB, o Options, line string, cut bool) (Event, bool) {
+	t.Helper()
 	p, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var ev Event
-	ok := p.Parse(&source.Line{Text: []byte(line)}, testNow, &ev)
+	ok := p.Parse(&source.Line{Text: []byte(line), Cut: cut}, testNow, &ev)
 	return ev, ok
 }
 

@@ -50,7 +50,7 @@ func webScanner(tag []byte) scanner {
 		return haproxyAny
 	case "lighttpd":
 		return lighttpdAny
-	case "squid", "squid3", "(squid-1)", "(squid)":
+	case "squid", "squid3", "(squid)", "(squid-1)", "squid-1", "squid-2", "squid-3", "squid-4":
 		return squidAny
 	case "suhosin":
 		return suhosinLog

@@ -610,6 +610,7 @@ var index = []indexed{
 			{"IMAP Error: Login failed for "},
 			{"Failed login for "},
 			{"Successful login for "},
+			{"IMAP Error: FAILED login for ", "FAILED login for "},
 		}},
 	{file: "rsyncd.yaml", name: "rsyncd",
 		programs: []string{"rsync"},

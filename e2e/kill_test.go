@@ -42,14 +42,21 @@ func (p *plainRun) socket() string { return filepath.Join(p.dir, "s", "s.sock") 
 // start runs it and returns at once.
 func (p *plainRun) start(t *testing.T) {
 	t.Helper()
-	p.cmd = exec.Command(binary, "run", "--dry-run", "--config", p.config, "--state", filepath.Join(p.dir, "state"),
+	cmd := exec.Command(binary, "run", "--dry-run", "--config", p.config, "--state", filepath.Join(p.dir, "state"),
 		"--flags", filepath.Join(p.dir, "flags"), "--socket", p.socket(), "--save-every", "100ms", "--user", "nobody")
+	if os.Geteuid() != 0 {
+		cmd.Args = cmd.Args[:len(cmd.Args)-2]
+	}
+	p.launch(t, cmd)
+}
+
+// launch starts cmd and collects what it prints.
+func (p *plainRun) launch(t testing.TB, c *exec.Cmd) {
+	t.Helper()
+	p.cmd = c
 	r, w := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = w, w
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() != 0 {
-		p.cmd.Args = p.cmd.Args[:len(p.cmd.Args)-2]
-	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

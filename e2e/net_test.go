@@ -158,6 +158,12 @@ type output struct {
 // waitFor returns the first line from now on that holds all the words.
 func (o *output) waitFor(t *testing.T, words ...string) string {
 	t.Helper()
+	return o.await(t, words...)
+}
+
+// await is waitFor for benchmarks too.
+func (o *output) await(t testing.TB, words ...string) string {
+	t.Helper()
 	timeout := time.After(patience)
 	for {
 		select {

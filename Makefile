@@ -4,9 +4,10 @@ GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS = -s -w -X stoplog/cmd.Version=$(VERSION)
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+NFPM = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 CORPUS ?=
 
-.PHONY: build test check unit race deps soak bench corpus efficacy fuzz clean install
+.PHONY: deb rpm cross man completion docs build test check unit race deps soak bench corpus efficacy fuzz clean install
 
 build: stoplog
 
@@ -57,3 +58,32 @@ efficacy: build
 
 clean:
 	rm -rf stoplog dist
+
+# Manual pages and completions, generated from the commands.
+man:
+	rm -rf dist/man
+	CGO_ENABLED=0 $(GO) run -tags man -ldflags '$(LDFLAGS)' . man dist/man
+	gzip -9nf dist/man/*.8
+
+completion: build
+	mkdir -p dist/completion
+	./stoplog completion bash >dist/completion/stoplog.bash
+	./stoplog completion zsh >dist/completion/_stoplog
+	./stoplog completion fish >dist/completion/stoplog.fish
+
+# What docs/ has from the code: the reference of the rules and their schema.
+docs:
+	$(GO) generate ./docs
+
+# Packages for this machine's architecture, in dist/.
+deb rpm: build man completion
+	NFPM_VERSION=$$(hack/package-version '$(VERSION)') NFPM_ARCH=$$($(GO) env GOARCH) $(GO) run $(NFPM) package -f packaging/nfpm.yaml -p $@ -t dist/
+
+# A static binary for each Linux that is supported, and that the rest compiles.
+cross:
+	mkdir -p dist
+	set -e; for t in linux/amd64 linux/arm64 linux/arm/7 linux/riscv64 freebsd/amd64 openbsd/amd64 darwin/arm64; do \
+		os=$${t%%/*}; rest=$${t#*/}; arch=$${rest%%/*}; arm=$${rest#*/}; [ "$$arm" = "$$arch" ] && arm=; \
+		echo "$$os $$arch$${arm:+v$$arm}"; \
+		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch GOARM=$$arm $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/stoplog-$$os-$$arch$${arm:+v$$arm} .; \
+	done

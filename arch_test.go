@@ -25,6 +25,7 @@ var may = map[string][]string{
 	"feed":     {"export"},
 	"tell":     {"rules"},
 	"metrics":  {"control"},
+	"docs":     {"rules"},
 	"doctor":   {"firewall", "protect", "rules", "control", "source", "parse"},
 	"migrate":  {"parse/pack"},
 	"protect":  {},

@@ -10,7 +10,15 @@ import (
 // The time, the process and who wrote it are the journal's own word.
 func (p *Parser) journal(line *source.Line, ev *Event) bool {
 	en := line.Entry
-	b := trimEnd(line.Text)
+	if !p.entry(trimEnd(line.Text), en, ev) {
+		return false
+	}
+	ev.Verified = ev.Verified || en.UID == 0 || trustedProgram(en.Exe, p.tag)
+	return true
+}
+
+// entry reads the message b of an entry.
+func (p *Parser) entry(b []byte, en *source.Entry, ev *Event) bool {
 	p.line, p.msg, p.time, p.tag = b, b, en.Time, en.Ident
 	if en.Kernel {
 		p.tag = []byte("kernel")
@@ -34,7 +42,6 @@ func (p *Parser) journal(line *source.Line, ev *Event) bool {
 	}
 	ev.Time = en.Time
 	p.finish(ev)
-	ev.Verified = ev.Verified || en.UID == 0 || trustedProgram(en.Exe, p.tag)
 	return true
 }
 

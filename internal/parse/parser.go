@@ -101,6 +101,9 @@ func (p *Parser) text(b []byte, ev *Event) bool {
 	if len(b) < 8 {
 		return false
 	}
+	if b[0] == '{' && scan.Has(b, `"__REALTIME_TIMESTAMP"`) {
+		return p.exported(b, ev)
+	}
 	inner, ns, wrapped := p.container(b)
 	if wrapped {
 		b = trimEnd(inner)

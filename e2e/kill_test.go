@@ -22,6 +22,7 @@ type plainRun struct {
 	cmd         *exec.Cmd
 	out         *output
 	ended       chan struct{}
+	extra       []string // more arguments
 }
 
 func newPlain(t *testing.T, rules string) *plainRun {
@@ -47,6 +48,7 @@ func (p *plainRun) start(t *testing.T) {
 	if os.Geteuid() != 0 {
 		cmd.Args = cmd.Args[:len(cmd.Args)-2]
 	}
+	cmd.Args = append(cmd.Args, p.extra...)
 	p.launch(t, cmd)
 }
 

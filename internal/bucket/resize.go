@@ -7,11 +7,11 @@ import (
 
 const slotBytes = int(unsafe.Sizeof(slot{}))
 
-// chunkSlots is how many slots come at once: a page of memory.
+// chunkSlots is how many slots lie in a chunk: a page of memory.
 const chunkSlots = 128
 
 // The index is at most three quarters full and at least three eighths once it
-// has grown, so that a bucket takes 38 to 43 bytes, and its share of a chunk.
+// has grown, so that a bucket takes 38 to 45 bytes.
 const fewestPlaces = 64
 
 // limit is how many buckets the table takes before its index grows.
@@ -34,6 +34,7 @@ func (t *Table) reindex(places int) {
 		clear(t.index)
 	} else {
 		t.index = make([]uint32, places)
+		huge(t.index)
 	}
 	var hashes [chunkSlots]uint64
 	for from := 0; from < t.n; from += chunkSlots {
@@ -48,6 +49,17 @@ func (t *Table) reindex(places int) {
 		for i := range slots {
 			t.enter(hashes[i], from+i)
 		}
+	}
+}
+
+// stretch makes room for a sixteenth more slots, which come in one piece; those
+// of a small table take a page.
+func (t *Table) stretch() {
+	more := max(len(t.chunks)/16, 1)
+	piece := make([]slot, more*chunkSlots)
+	huge(piece)
+	for ; len(piece) > 0; piece = piece[chunkSlots:] {
+		t.chunks = append(t.chunks, (*[chunkSlots]slot)(piece))
 	}
 }
 

@@ -186,7 +186,7 @@ func (t *Table) insert(p Spot, at int64) *slot {
 		t.widen(at)
 	}
 	if t.n == len(t.chunks)*chunkSlots {
-		t.chunks = append(t.chunks, new([chunkSlots]slot))
+		t.stretch()
 	}
 	s := t.slot(t.n)
 	*s = slot{hi: p.hi, lo: p.lo, empty: at, meta: uint64(p.Key.tag) << spanBits}

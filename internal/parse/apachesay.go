@@ -30,8 +30,9 @@ func apacheMessage(msg []byte, ev *Event) {
 
 // phpSays reads what applications in PHP write with error_log(), which servers
 // log as it is (mod_php) or as "Got error 'PHP message: …'" (FPM): Baikal's
-// (Core/PDOBasicAuth.php, Core/Frameworks/Flake) and ZoneMinder's
-// (web/includes/auth.php, logger.php).
+// (Core/PDOBasicAuth.php, Core/Frameworks/Flake), ZoneMinder's
+// (web/includes/auth.php, logger.php) and BookStack's (its documentation,
+// Security, LOG_FAILED_LOGIN_MESSAGE).
 func phpSays(msg []byte, ev *Event) bool {
 	msg, _ = scan.After(msg, "Got error '")
 	msg, _ = scan.After(msg, "PHP message: ")
@@ -55,6 +56,7 @@ var phpFailures = [...]struct {
 	{"WAR [Login denied for user \"", "\"]", Plain},
 	{"ERR [Could not retrieve user ", " details]", UnknownUser},
 	{"WAR [Could not retrieve user ", " details]", UnknownUser},
+	{"Failed login for ", "", Plain},
 }
 
 // apacheCode splits off "AH01617: ".

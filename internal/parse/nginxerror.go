@@ -196,6 +196,8 @@ func nginxVerdict(msg []byte, ev *Event) {
 		ev.Kind = Forbidden
 	case hasPrefix(msg, `FastCGI sent in stderr: "ALERT - `):
 		ev.Outcome, ev.Kind = Failure, Forbidden
+	case hasPrefix(msg, "NAXSI_FMT: ip=") && scan.Has(msg, "&learning=0&") && scan.Has(msg, "&block=1&"): // NAXSI's wiki, naxsi logs
+		ev.Outcome, ev.Kind = Failure, Forbidden
 	default:
 		if said, ok := scan.After(msg, `FastCGI sent in stderr: "`); ok {
 			phpSays(said, ev)

@@ -8,7 +8,7 @@ func commands(e *env) []*cobra.Command {
 		runCmd(e), checkCmd(e), parseCmd(e), replayCmd(e),
 		statusCmd(e), listCmd(e), explainCmd(e), historyCmd(e),
 		blockCmd(e), unblockCmd(e), allowCmd(e), flagCmd(e), exportCmd(e), reloadCmd(e),
-		reportCmd(e), tokenCmd(e),
+		topCmd(e), reportCmd(e), tokenCmd(e),
 		importCmd(e), versionCmd(e), doctorCmd(e), teardownCmd(e), wallCmd(e),
 	}
 }

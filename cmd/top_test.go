@@ -1,0 +1,205 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"stoplog/internal/control"
+)
+
+// fakeDoor remembers what was ordered and searched for.
+type fakeDoor struct {
+	status control.Status
+	live   control.Live
+	blocks []control.Block
+	err    error
+	orders []string
+	search string
+}
+
+func (f *fakeDoor) Status(context.Context) (control.Status, error) { return f.status, f.err }
+func (f *fakeDoor) Live(context.Context) (control.Live, error)     { return f.live, f.err }
+func (f *fakeDoor) Find(_ context.Context, q control.BlockQuery) (control.BlockPage, error) {
+	f.search = q.Search
+	return control.BlockPage{Blocks: f.blocks, Matches: len(f.blocks), Total: len(f.blocks)}, f.err
+}
+func (f *fakeDoor) gave(what string, o control.Order) (control.Answer, error) {
+	f.orders = append(f.orders, strings.TrimSpace(fmt.Sprint(what, " ", o.Target, " ", o.TTL, " ", o.Reason)))
+	return control.Answer{Lines: []string{what + " done"}}, f.err
+}
+func (f *fakeDoor) Block(_ context.Context, o control.Order) (control.Answer, error) {
+	return f.gave("block", o)
+}
+func (f *fakeDoor) Unblock(_ context.Context, o control.Order) (control.Answer, error) {
+	return f.gave("unblock", o)
+}
+func (f *fakeDoor) Allow(_ context.Context, o control.Order) (control.Answer, error) {
+	return f.gave("allow", o)
+}
+
+func fullDoor() *fakeDoor {
+	now := time.Now()
+	f := &fakeDoor{status: control.Status{State: "ok", Started: now.Add(-time.Hour), Lines: 7, Events: 5}}
+	f.live.Now = now
+	for i := range 60 {
+		f.live.Minutes = append(f.live.Minutes, control.Minute{Events: uint64(i)})
+	}
+	f.live.Fullest = []control.Level{{Rule: "ssh-login", Key: "198.51.100.0/28", Level: 4, Capacity: 5}, {Rule: "login-flood", Key: "all", Level: 9, Capacity: 500}}
+	for i := range 50 {
+		f.blocks = append(f.blocks, control.Block{Prefix: fmt.Sprintf("192.0.%d.0/28", i), Rule: "ssh-login", Count: 6, Until: now.Add(time.Hour), Reason: "6 events"})
+	}
+	return f
+}
+
+// screen is a top that has looked once.
+func screen(t *testing.T, f *fakeDoor) top {
+	t.Helper()
+	m := newTop(t.Context(), f)
+	return send(m, m.Init()())
+}
+
+// send gives messages, and what commands answer, to the screen; the tick is
+// left out.
+func send(m top, msgs ...tea.Msg) top {
+	for _, msg := range msgs {
+		next, cmd := m.Update(msg)
+		m = next.(top)
+		if _, looked := msg.(topSeen); cmd != nil && !looked {
+			if answer := cmd(); answer != nil {
+				if _, quit := answer.(tea.QuitMsg); !quit {
+					m = send(m, answer)
+				}
+			}
+		}
+	}
+	return m
+}
+
+// keys are key presses: words in <> are special keys.
+func keys(text string) (out []tea.Msg) {
+	special := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "tab": tea.KeyTab, "down": tea.KeyDown, "up": tea.KeyUp, "end": tea.KeyEnd, "back": tea.KeyBackspace, "clear": tea.KeyCtrlU}
+	for text != "" {
+		if name, rest, ok := strings.Cut(strings.TrimPrefix(text, "<"), ">"); ok && text[0] == '<' {
+			out, text = append(out, tea.KeyMsg{Type: special[name]}), rest
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(text)
+		out, text = append(out, tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}}), text[n:]
+	}
+	return out
+}
+
+func TestTopOrders(t *testing.T) {
+	for _, c := range []struct {
+		keys  string
+		order string
+		says  string
+	}{
+		{"u<enter>", "unblock 192.0.0.0/28 0s", "unblock done"},
+		{"<down><down>u<enter>", "unblock 192.0.2.0/28 0s", "unblock done"},
+		{"<down><up>ju<enter>", "unblock 192.0.1.0/28 0s", "unblock done"},
+		{"<end>u<enter>", "unblock 192.0.49.0/28 0s", "unblock done"},
+		{"a<enter>", "allow 192.0.0.0/28 168h0m0s", "allow done"},
+		{"aour office<enter>", "allow 192.0.0.0/28 168h0m0s our office", "allow done"},
+		{"<tab>b<enter>", "block 198.51.100.0/28 0s", "block done"},
+		{"<tab>b1h too loud<enter>", "block 198.51.100.0/28 1h0m0s too loud", "block done"},
+		{"b<clear>2001:db8::/64 2w x<back>y<enter>", "block 2001:db8::/64 336h0m0s y", "block done"},
+		{"u<esc>", "", "Nothing was changed."},
+		{"<tab><down>b<enter>", "", "an address or prefix is wanted"}, // the bucket of all has no prefix
+		{"u<clear>host.example<enter>", "", "is no address"},
+		{"b<clear>192.0.2.1 0s<enter>", "", "a time above 0"},
+		{"zx?", "", ""},
+	} {
+		f := fullDoor()
+		m := send(screen(t, f), keys(c.keys)...)
+		if got := strings.Join(f.orders, "; "); got != c.order {
+			t.Errorf("%s: ordered %q, want %q", c.keys, got, c.order)
+		}
+		if !strings.Contains(m.View(), c.says) {
+			t.Errorf("%s: the screen does not say %q:\n%s", c.keys, c.says, m.View())
+		}
+	}
+}
+
+func TestTopSearch(t *testing.T) {
+	f := fullDoor()
+	m := send(screen(t, f), keys("/ssh <enter>")...)
+	m = send(m, m.look())
+	if f.search != "ssh" || !strings.Contains(m.View(), `with "ssh"`) {
+		t.Errorf("searched for %q\n%s", f.search, m.View())
+	}
+	m = send(m, keys("<esc>")...)
+	send(m, m.look())
+	if f.search != "" {
+		t.Errorf("esc left the search %q", f.search)
+	}
+}
+
+// TestTopFits: whatever a log says and however small the terminal, the screen
+// holds its size and no text controls it.
+func TestTopFits(t *testing.T) {
+	f := fullDoor()
+	evil := "\x1b[2J\x1b]0;x\x07\r\n\u202e" + strings.Repeat("é", 500)
+	f.status.Trouble = []string{evil, evil, evil, evil, evil}
+	f.status.State = evil
+	for i := range f.blocks {
+		f.blocks[i].Rule, f.blocks[i].Reason = evil, evil
+	}
+	f.live.Fullest[0].Key, f.live.Fullest[0].Rule = evil, evil
+	for _, size := range [][2]int{{80, 24}, {200, 60}, {40, 10}, {20, 8}, {1, 1}, {0, 0}} {
+		for _, k := range []string{"", "b", "<tab>", "/"} {
+			m := send(screen(t, f), tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+			m = send(m, keys(k)...)
+			lines := strings.Split(m.View(), "\n")
+			if len(lines) > m.height {
+				t.Errorf("%v %q: %d lines", size, k, len(lines))
+			}
+			for _, l := range lines {
+				for _, mark := range []string{sgrBold, sgrReverse, sgrOff} {
+					l = strings.ReplaceAll(l, mark, "")
+				}
+				if n := utf8.RuneCountInString(l); n > m.width {
+					t.Errorf("%v %q: %d columns: %q", size, k, n, l)
+				}
+				if strings.ContainsAny(l, "\x1b\r\x07\u202e") {
+					t.Errorf("%v %q: a log controls the screen: %q", size, k, l)
+				}
+			}
+		}
+	}
+}
+
+func TestTopWithoutAnswer(t *testing.T) {
+	f := fullDoor()
+	m := screen(t, f)
+	f.err = errors.New("no stoplog is running")
+	m = send(m, m.look())
+	if v := m.View(); !strings.Contains(v, "no stoplog is running") || !strings.Contains(v, "192.0.0.0/28") {
+		t.Errorf("a daemon that went away: what was seen must stay, and be said to be old:\n%s", v)
+	}
+	m = send(m, keys("u<enter>")...)
+	if !strings.Contains(m.View(), "Not done: no stoplog is running") {
+		t.Errorf("\n%s", m.View())
+	}
+	f.err, f.blocks = nil, nil
+	m = send(m, m.look())
+	if strings.HasPrefix(m.View(), sgrBold+"no stoplog") || m.chosen() != "" {
+		t.Errorf("it came back:\n%s", m.View())
+	}
+	if v := newTop(t.Context(), f).View(); !strings.Contains(v, "asking") {
+		t.Errorf("before the first answer:\n%s", v)
+	}
+}
+
+func TestTopWantsATerminal(t *testing.T) {
+	if code, _, errs := run(t, "", "top"); code != exitUsage || !strings.Contains(errs, "terminal") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}

@@ -79,9 +79,6 @@ func (e *Evidence) slot(k Key, scope uint32) int {
 	return int(p)
 }
 
-// Touch looks at where lines of k are found, as Table.Touch does.
-func (e *Evidence) Touch(k Key, scope uint32) uint64 { return e.heads[e.slot(k, scope)] }
-
 // live reports whether the line at pos is whole. The one that would be
 // overwritten next is given up early: padding at the end may have taken it.
 func (e *Evidence) live(pos uint64) bool {

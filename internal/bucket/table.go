@@ -65,29 +65,6 @@ const never = int64(1<<63 - 1)
 // a full table drops any.
 func (t *Table) SweepLate(late time.Duration) { t.late = int64(late) }
 
-// Look begins to look for p, and Touch, some calls later, looks at its bucket:
-// a Pour after both finds it in the processor's cache. Over many keys the
-// waits for memory overlap, because no call needs what the one before it
-// fetched. What they return means nothing, but must be used for the look to
-// happen.
-func (t *Table) Look(p Spot) uint64 {
-	if len(t.index) == 0 {
-		return 0
-	}
-	return uint64(t.index[t.home(p.hash)])
-}
-
-// Touch is the second step of Look.
-func (t *Table) Touch(p Spot) uint64 {
-	if len(t.index) == 0 {
-		return 0
-	}
-	if v := t.index[t.home(p.hash)]; v != 0 {
-		return t.slot(int(v&t.numbers) - 1).meta
-	}
-	return 0
-}
-
 // Len is the number of buckets, drained ones not yet swept included.
 func (t *Table) Len() int { return t.n }
 

@@ -31,7 +31,8 @@ type Engine struct {
 	quiet    quiet
 	out      []Breach
 	scratch  []byte
-	warmth   uint64 // keeps Warm's looks from being left out
+	looks    []bucket.Look
+	warmth   uint64 // keeps looks from being left out
 	stats    struct{ events, stragglers, allowed uint64 }
 }
 
@@ -64,8 +65,7 @@ type moment struct {
 	cut     rules.Lens // of prefix and spot, when prefix is valid
 	prefix  netip.Prefix
 	spot    bucket.Spot
-	ahead   []*counter // that are looked at ahead
-	partOf  *counter   // whose part is next
+	partOf  *counter // whose part is next
 	part    bucket.Spot
 	hasPart bool
 }

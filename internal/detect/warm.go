@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"stoplog/internal/bucket"
 	"stoplog/internal/parse"
 	"stoplog/internal/source"
 )
@@ -9,11 +10,11 @@ import (
 // for Prepare.
 type Ahead struct{ m moment }
 
-// Prepare begins to look for the buckets that ev would be poured into, Touch
-// looks at them, and ObserveAhead then finds them in the processor's cache:
-// each done for some events at once, the waits for memory overlap. None but
-// ObserveAhead changes a count, and what is costly to name is left out. The
-// arguments are those of Observe and must stay as they are until ObserveAhead.
+// Prepare names the buckets that ev would be poured into, for Fetch, after
+// which ObserveAhead finds them in the processor's cache: each done for some
+// events at once, the waits for memory overlap. None but ObserveAhead changes
+// a count, and what is costly to name is left out. The arguments are those of
+// Observe and must stay as they are until ObserveAhead.
 func (e *Engine) Prepare(a *Ahead, ev *parse.Event, line *source.Line, origin *source.Origin, g Gate) {
 	a.m = moment{ev: ev, line: line, origin: origin, gate: g, at: ev.Time}
 	if !ev.Addr.IsValid() || ev.Count == 0 {
@@ -23,7 +24,6 @@ func (e *Engine) Prepare(a *Ahead, ev *parse.Event, line *source.Line, origin *s
 	if len(cs) == 0 || !mayCount(a.m.judge()) {
 		return
 	}
-	a.m.ahead = cs
 	for _, c := range cs {
 		if c.plain {
 			e.look(c, &a.m)
@@ -31,10 +31,10 @@ func (e *Engine) Prepare(a *Ahead, ev *parse.Event, line *source.Line, origin *s
 	}
 }
 
-// look names the buckets of one counter and begins to look for them.
+// look names the buckets of one counter.
 func (e *Engine) look(c *counter, m *moment) {
 	_, p := e.prefixOf(c.rule, c.by, m)
-	x := e.evidence.Touch(p.Key, c.scope)
+	e.looks = append(e.looks, e.evidence.Look(p.Key, c.scope))
 	part := c.parts && m.ev.Kind != parse.UnknownUser
 	if part {
 		_, part = e.partSpot(c, m)
@@ -42,38 +42,18 @@ func (e *Engine) look(c *counter, m *moment) {
 	for i := range c.levels {
 		l := &c.levels[i]
 		if l.table != nil {
-			x |= l.table.Look(p)
+			e.looks = append(e.looks, l.table.Look(p))
 		}
 		if part && l.parts != nil {
-			x |= l.parts.Look(m.part)
+			e.looks = append(e.looks, l.parts.Look(m.part))
 		}
 	}
-	e.warmth |= x
 }
 
-// Touch looks at the buckets of a prepared event, if it is to be counted.
-func (e *Engine) Touch(a *Ahead) {
-	m, x := &a.m, uint64(0)
-	for _, c := range m.ahead {
-		if !c.plain {
-			continue
-		}
-		_, p := e.prefixOf(c.rule, c.by, m)
-		part := m.partOf == c && m.hasPart
-		for i := range c.levels {
-			l := &c.levels[i]
-			if l.table != nil {
-				x |= l.table.Touch(p)
-			}
-			if part && l.parts != nil {
-				x |= l.parts.Touch(m.part)
-			}
-		}
-	}
-	if len(m.ahead) > 0 && m.line != nil && len(m.line.Text) > 0 {
-		x |= uint64(m.line.Text[0])
-	}
-	e.warmth |= x
+// Fetch looks at the buckets of the events prepared since it was called last.
+func (e *Engine) Fetch() {
+	e.warmth |= bucket.Fetch(e.looks)
+	e.looks = e.looks[:0]
 }
 
 func mayCount(v Verdict) bool { return v != Allowed && v != Blocked }

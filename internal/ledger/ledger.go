@@ -87,13 +87,17 @@ func (l *Ledger) Verdict(addr netip.Addr, service string, user []byte, at int64)
 	return detect.Stranger
 }
 
-// Touch looks at where the blocks around addr are or would be, so that Verdict
-// soon after is quick: over many addresses the waits for memory overlap.
-func (l *Ledger) Touch(addr netip.Addr) {
+// Look notes that Verdict is asked about addr soon, and Fetch has what it then
+// needs in the processor's cache: over many addresses the waits for memory
+// overlap. Neither changes an answer.
+func (l *Ledger) Look(addr netip.Addr) {
 	for _, n := range l.lengths.of(addr) {
-		l.roster.touch(keyAt(addr, n))
+		l.roster.look(keyAt(addr, n))
 	}
 }
+
+// Fetch is for what was noted since it was called last.
+func (l *Ledger) Fetch() { l.roster.fetch() }
 
 // blocked reports whether a block stood at an event's time.
 func (l *Ledger) blocked(addr netip.Addr, service string, at int64) bool {

@@ -13,7 +13,9 @@ type roster struct {
 	places []*record
 	n      int
 	seed   uint64
-	seen   *record // keeps looks from being left out
+	looks  []int32 // places that are asked for soon
+	seen   *record // with when: keeps looks from being left out
+	when   int64
 }
 
 const fewestPlaces = 64
@@ -36,12 +38,27 @@ func (t *roster) find(k pkey) *record {
 	return nil
 }
 
-// touch looks at where k is or would be, so that find soon after has it in the
-// processor's cache. Nothing is asked of what it finds: a question would wait.
-func (t *roster) touch(k pkey) {
-	if t.n > 0 {
-		t.seen = t.places[t.home(k)]
+// look notes that k is asked for soon, and fetch has all that was noted in the
+// processor's cache: its loops ask nothing of what they have just fetched, so
+// that the waits for memory overlap.
+func (t *roster) look(k pkey) {
+	if t.n > 0 && len(t.looks) < maxLooks {
+		t.looks = append(t.looks, int32(t.home(k)))
 	}
+}
+
+const maxLooks = 256
+
+func (t *roster) fetch() {
+	for _, i := range t.looks {
+		t.seen = t.places[i]
+	}
+	for _, i := range t.looks {
+		if r := t.places[i]; r != nil {
+			t.when |= r.since
+		}
+	}
+	t.looks = t.looks[:0]
 }
 
 // put enters r, whose key is not in it yet.
@@ -60,6 +77,7 @@ func (t *roster) put(r *record) {
 	}
 	t.enter(r)
 	t.n++
+	t.looks = t.looks[:0]
 }
 
 func (t *roster) enter(r *record) {

@@ -148,7 +148,7 @@ func (m *Machine) ApplyAt(r *Reader, emit func(*detect.Breach, ledger.Outcome)) 
 const groupSize = 64
 
 // prepare has the ledger and detection look ahead at the first of items, and
-// returns those. Each pass leads to memory that the next one follows.
+// returns those. Each pass fetches what the next one asks of.
 func (m *Machine) prepare(items []item, b *source.Batch) []item {
 	group := items[:min(len(items), groupSize)]
 	for i := range group {
@@ -156,16 +156,15 @@ func (m *Machine) prepare(items []item, b *source.Batch) []item {
 	}
 	for i := range group {
 		if a := group[i].Addr; a.IsValid() {
-			m.Ledger.Touch(a)
+			m.Ledger.Look(a)
 		}
 	}
+	m.Ledger.Fetch()
 	for i := range group {
 		it := &group[i]
 		m.Engine.Prepare(&m.ahead[i], &it.Event, &b.Lines[it.line], b.Origin, m.Ledger)
 	}
-	for i := range group {
-		m.Engine.Touch(&m.ahead[i])
-	}
+	m.Engine.Fetch()
 	m.stale = false
 	return group
 }

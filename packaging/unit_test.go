@@ -1,0 +1,264 @@
+// Package packaging tests the packages and the unit that systemd runs.
+package packaging
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait; a healthy run needs a fraction of it.
+const patience = 60 * time.Second
+
+// need skips a test that cannot run here, or fails it where all must run.
+func need(t *testing.T, root bool, programs ...string) {
+	t.Helper()
+	why := ""
+	if root && os.Geteuid() != 0 {
+		why = "needs root"
+	}
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil && why == "" {
+			why = "needs the program " + p
+		}
+	}
+	if why == "" {
+		return
+	}
+	if os.Getenv("STOPLOG_REQUIRE_KERNEL_TESTS") != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+func run(t *testing.T, argv ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return string(out)
+}
+
+// build makes the program where any user may reach it.
+func build(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "stoplog-packaging-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, "stoplog")
+	c := exec.Command("go", "build", "-o", bin, "stoplog")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, out)
+	}
+	return bin
+}
+
+var exposureRE = regexp.MustCompile(`Overall exposure level for \S+: ([\d.]+)`)
+
+// TestExposure holds the unit, with each of the drop-ins for the network's
+// other ways too, to what it promises.
+func TestExposure(t *testing.T) {
+	need(t, false, "systemd-analyze")
+	unit, err := os.ReadFile("stoplog.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dropIn string
+		most   float64
+	}{{"", 2.0}, {"logs-in-homes.conf", 2.0}, {"exports.conf", 2.0}, {"iptables-legacy.conf", 2.0}, {"hosts-deny.conf", 3.0}} {
+		text := string(unit)
+		if c.dropIn != "" {
+			more, err := os.ReadFile(filepath.Join("examples", c.dropIn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += "\n" + string(more)
+		}
+		path := filepath.Join(t.TempDir(), "stoplog.service")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out := run(t, "systemd-analyze", "security", "--offline=true", path)
+		m := exposureRE.FindStringSubmatch(out)
+		if m == nil {
+			t.Fatalf("no exposure in\n%s", out)
+		}
+		got, _ := strconv.ParseFloat(m[1], 64)
+		t.Logf("%s: %.1f", c.dropIn, got)
+		if got > c.most {
+			t.Errorf("with %q: exposure %.1f, want at most %.1f\n%s", c.dropIn, got, c.most, out)
+		}
+	}
+}
+
+// notified listens as a service manager does and hands on what it is told.
+func notified(t *testing.T, path string) <-chan string {
+	t.Helper()
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	told := make(chan string, 64)
+	go func() {
+		defer close(told)
+		buf := make([]byte, 4096)
+		for {
+			n, err := c.Read(buf)
+			if err != nil {
+				return
+			}
+			told <- string(buf[:n])
+		}
+	}()
+	return told
+}
+
+func await(t *testing.T, told <-chan string, want string) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case s := <-told:
+			if strings.Contains(s, want) {
+				return
+			}
+		case <-deadline:
+			t.Fatalf("the service manager was not told %s", want)
+		}
+	}
+}
+
+// asUnit is how systemd starts the unit: its user, its groups, one ambient
+// capability, nothing else in the bounding set, no new privileges.
+func asUnit(user, group string) []string {
+	return []string{"setpriv", "--reuid=" + user, "--regid=" + group, "--groups=4", "--inh-caps=-all,+net_admin",
+		"--ambient-caps=-all,+net_admin", "--bounding-set=-all,+net_admin", "--no-new-privs"}
+}
+
+// TestRightsAsUnit starts the program as the unit does, in a network of its
+// own, and looks at what each of the two processes holds.
+func TestRightsAsUnit(t *testing.T) {
+	need(t, true, "setpriv", "unshare", "nsenter", "nft")
+	bin := build(t)
+	dir := filepath.Dir(bin)
+	for _, d := range []string{"state", "run", "flags"} {
+		p := filepath.Join(dir, d)
+		if err := os.Mkdir(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(p, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules, sock := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "run", "s.sock")
+	if err := os.WriteFile(rules, []byte("use: []\nsources: [{file: "+dir+"/auth.log}]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	notify := filepath.Join(dir, "notify")
+	told := notified(t, notify)
+	argv := append(append([]string{"-n"}, asUnit("65534", "65534")...), bin, "run", "--config", rules, "--state", filepath.Join(dir, "state"),
+		"--flags", filepath.Join(dir, "flags"), "--socket", sock)
+	c := exec.Command("unshare", argv...)
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + notify, "WATCHDOG_USEC=200000"}
+	var said strings.Builder
+	c.Stderr = &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	t.Cleanup(func() { c.Process.Kill() })
+	await(t, told, "READY=1")
+	await(t, told, "WATCHDOG=1")
+	await(t, told, "WATCHDOG=1")
+
+	pid := strconv.Itoa(c.Process.Pid)
+	run(t, bin, "--socket", sock, "block", "192.0.2.7", "--ttl", "1h")
+	if out := run(t, "nsenter", "-t", pid, "-n", "nft", "list", "table", "inet", "stoplog"); !strings.Contains(out, "192.0.2.7") {
+		t.Errorf("what was blocked is not in the kernel:\n%s", out)
+	}
+	reader, wall := status(t, pid), status(t, childOf(t, pid))
+	for _, w := range []struct {
+		of         map[string]string
+		name, caps string
+	}{{reader, "the reader", "0000000000000000"}, {wall, "the wall", "0000000000001000"}} { // CAP_NET_ADMIN is bit 12
+		for _, set := range []string{"CapEff", "CapPrm"} {
+			if w.of[set] != w.caps {
+				t.Errorf("%s: %s is %s, want %s", w.name, set, w.of[set], w.caps)
+			}
+		}
+		if w.of["NoNewPrivs"] != "1" || !strings.HasPrefix(w.of["Uid"], "65534\t65534") {
+			t.Errorf("%s: NoNewPrivs %s, Uid %s", w.name, w.of["NoNewPrivs"], w.of["Uid"])
+		}
+	}
+	if out := run(t, bin, "--socket", sock, "status"); !strings.Contains(out, "Landlock") {
+		t.Errorf("status does not tell of Landlock:\n%s", out)
+	}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the end: %v\n%s", err, said.String())
+		}
+	case <-time.After(patience):
+		t.Error("it did not end")
+	}
+}
+
+func status(t *testing.T, pid string) map[string]string {
+	t.Helper()
+	f, err := os.Open("/proc/" + pid + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m := map[string]string{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if k, v, ok := strings.Cut(s.Text(), ":"); ok {
+			m[k] = strings.TrimSpace(v)
+		}
+	}
+	return m
+}
+
+// childOf finds the wall process.
+func childOf(t *testing.T, pid string) string {
+	t.Helper()
+	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
+	for _, task := range tasks {
+		b, err := os.ReadFile(task)
+		if f := strings.Fields(string(b)); err == nil && len(f) > 0 {
+			return f[0]
+		}
+	}
+	t.Fatal(fmt.Errorf("process %s has no child", pid))
+	return ""
+}

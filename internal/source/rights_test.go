@@ -66,11 +66,18 @@ type other struct {
 
 func startOther(t testing.TB, path string, env ...string) *other {
 	t.Helper()
+	return startOtherFrom(t, filepath.Dir(path), path, env...)
+}
+
+// startOtherFrom is startOther for a path whose folder is closed; the program
+// lies in dir.
+func startOtherFrom(t testing.TB, dir, path string, env ...string) *other {
+	t.Helper()
 	if os.Getuid() != 0 {
 		unmet(t, "only root can become another user")
 	}
 	// The other user must reach the test binary.
-	bin := filepath.Join(filepath.Dir(path), "follower.test")
+	bin := filepath.Join(dir, "follower.test")
 	self, err := os.Executable()
 	must(t, err)
 	copyFile(t, self, bin)
@@ -145,6 +152,21 @@ func TestPermissionLostAndRegained(t *testing.T) {
 	must(t, os.Chmod(filepath.Dir(path), 0o755))
 	appendTo(t, path, "five\n")
 	o.want("line: five")
+}
+
+// A glob over a folder that may not be read says so, and gains its files once
+// it may.
+func TestGlobOverClosedFolder(t *testing.T) {
+	dir := openDir(t)
+	closed := filepath.Join(dir, "httpd")
+	must(t, os.Mkdir(closed, 0o700))
+	writeFile(t, filepath.Join(closed, "a_access.log"), "before\n")
+	o := startOtherFrom(t, dir, filepath.Join(closed, "*access*.log"))
+	o.want("folder " + closed + ": permission denied")
+	o.want("ready")
+	must(t, os.Chmod(closed, 0o755))
+	writeFile(t, filepath.Join(closed, "b_access.log"), "one\n")
+	o.want("line: one")
 }
 
 func TestNoInotifyInstanceIsLeft(t *testing.T) {

@@ -2,6 +2,8 @@ package source
 
 import (
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +24,9 @@ func (e *engine) scan() {
 		}
 	}
 	for _, spec := range e.specs {
+		if err := closedFolder(spec.File); err != nil && !e.scanned[spec.File] {
+			e.report(spec.File, err)
+		}
 		e.scanned[spec.File] = true
 	}
 	for _, f := range slices.Clone(e.list) {
@@ -60,6 +65,28 @@ func (e *engine) paths(spec Spec) []string {
 	return slices.DeleteFunc(found, func(path string) bool {
 		return excluded(path, spec.Exclude) || isCompressedName(path) || e.rotationOf(path, all)
 	})
+}
+
+// closedFolder is why a glob finds nothing although there may be files: one of
+// the folders that it names, and not only describes, may not be read. It is
+// nil for a path that is no glob, whose follower tells.
+func closedFolder(glob string) error {
+	if !hasMeta(glob) {
+		return nil
+	}
+	dir := filepath.Dir(glob)
+	for hasMeta(dir) {
+		dir = filepath.Dir(dir)
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			return errors.New("unreadable: folder " + dir + ": permission denied")
+		}
+		return nil // not there yet
+	}
+	d.Close()
+	return nil
 }
 
 func excluded(path string, globs []string) bool {

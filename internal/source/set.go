@@ -222,7 +222,11 @@ func (s *Set) Status() []Status {
 	}
 	for _, spec := range s.specs {
 		if hasMeta(spec.File) && !slices.ContainsFunc(s.followers, func(f *follower) bool { return f.pattern == spec.File }) {
-			all = append(all, Status{Name: spec.File, State: Waiting, Why: "no file matches"})
+			why := "no file matches"
+			if err := closedFolder(spec.File); err != nil {
+				why = err.Error()
+			}
+			all = append(all, Status{Name: spec.File, State: Waiting, Why: why})
 		}
 	}
 	return all

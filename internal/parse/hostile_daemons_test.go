@@ -56,6 +56,7 @@ var hostileStores = []hostileDaemon{
 	{"mysql", "2026-11-20 10:32:32 7 [Warning] Access denied for user 'u'@'198.51.100.9' to database '%s'", "198.51.100.9", false},
 	{"postgres", `198.51.100.9 2026-11-20 10:25:03.620 UTC [284] %s@%s FATAL:  password authentication failed for user "%s"`, "198.51.100.9", false},
 	{"postgres", `2026-11-20 10:25:03.620 UTC [284] %s@%s FATAL:  no pg_hba.conf entry for host "198.51.100.9", user "%s", database "%s", no encryption`, "198.51.100.9", false},
+	{"postgres", `2026-11-20 10:25:03 UTC:198.51.100.9(40312):%s@%s:[284]:FATAL:  password authentication failed for user "%s"`, "198.51.100.9", false},
 	{"mssql", "2026-11-20 16:31:12.20 Logon       Login failed for user '%s'. Reason: Could not find a login matching the name provided. [CLIENT: 198.51.100.9]", "198.51.100.9", true},
 	{"mongodb", "2026-11-20T00:24:00.110+0100 I ACCESS   [conn334] SCRAM-SHA-1 authentication failed for %s on admin from client 198.51.100.9:51234 ; UserNotFound: Could not find user %s@admin", "198.51.100.9", false},
 	{"slapd", `Nov 20 10:28:20 mx slapd[1]: conn=1000 fd=12 ACCEPT from IP=198.51.100.9:43125 (IP=192.0.2.10:389)`, "198.51.100.9", true},

@@ -74,12 +74,27 @@ func openvpnPeer(b []byte) (peer netip.AddrPort, rest []byte, ok bool) {
 		if next, _ := scan.Word(rest); bytes.IndexByte(next, '/') >= 0 {
 			return peer, b, false
 		}
+		if !openvpnCommonName(w[:i]) {
+			return peer, b, false
+		}
 		w = w[i+1:]
 	}
 	w, _ = scan.After(w, "[AF_INET]")
 	w, _ = scan.After(w, "[AF_INET6]")
 	peer, ok = addrWithPort(w)
 	return peer, rest, ok
+}
+
+// openvpnCommonName reports whether b is of the letters that OpenVPN leaves in
+// the name of a certificate (ssl_verify.c, COMMON_NAME_CHAR_CLASS), but for the
+// colon, which other programs' prefixes end with.
+func openvpnCommonName(b []byte) bool {
+	for _, c := range b {
+		if !tagBytes[c] && c != '=' || c == '\\' || c == '+' || c >= 0x80 {
+			return false
+		}
+	}
+	return true
 }
 
 // addrWithPort reads "a:port"; IPv6 may stand without brackets, as OpenVPN

@@ -43,7 +43,7 @@ func postgres(p *Parser, line []byte, ev *Event) bool {
 }
 
 // postgresOwn reports whether b looks like PostgreSQL's own log: at most a
-// stamp's rest or an address, "[pid]", then one word ("u@d") and the level.
+// stamp's rest or an address, "[pid]", then at most two words ("u@d", "a(port)") and the level.
 // Lines whose users have spaces in their names are read with the service told.
 func postgresOwn(b []byte) bool {
 	head, in, ok := cutNear(b, "[", 112)
@@ -51,7 +51,7 @@ func postgresOwn(b []byte) bool {
 		return false
 	}
 	for _, c := range head {
-		if !hostByte(c) && c != ' ' && c != ':' && c != '+' && c != '(' && c != ')' {
+		if !hostByte(c) && c != ' ' && c != ':' && c != '+' && c != '(' && c != ')' && c != '@' {
 			return false
 		}
 	}
@@ -60,7 +60,7 @@ func postgresOwn(b []byte) bool {
 		return false
 	}
 	m := scan.TrimLeft(bytes.TrimPrefix(rest[1:], []byte(":")))
-	for range 2 {
+	for range 3 {
 		if bytes.HasPrefix(m, []byte("FATAL:  ")) || bytes.HasPrefix(m, []byte("LOG:  connection ")) {
 			return true
 		}
@@ -127,16 +127,30 @@ func postgresPrefixHost(prefix, user []byte) (a netip.Addr, ok bool) {
 			prefix = rest[1:]
 			continue
 		}
-		found, good := scan.AddrPort(w)
+		found, good := scan.AddrPort(afterZone(w))
 		if !good {
 			continue
 		}
 		if ok && found != a {
-			return a, false
+			return netip.Addr{}, false
 		}
 		a, ok = found, true
 	}
 	return a, ok
+}
+
+// afterZone drops the zone of the stamp that Amazon's "%t:%r:%u@%d:[%p]:" puts
+// right before the address: "UTC:192.0.2.1", ":192.0.2.1" when the stamp took
+// its zone along.
+func afterZone(w []byte) []byte {
+	i := 0
+	for i < len(w) && w[i]-'A' <= 25 {
+		i++
+	}
+	if i+1 < len(w) && w[i] == ':' && w[i+1] != ':' {
+		return w[i+1:]
+	}
+	return w
 }
 
 // postgresLog reads "LOG:  connection received: host=a port=n" and

@@ -244,6 +244,7 @@ var index = []indexed{
 		logs:     []string{"/var/log/gitea/gitea.log", "/var/lib/gitea/log/gitea.log", "/var/log/forgejo/forgejo.log", "/var/lib/forgejo/log/forgejo.log"},
 		literals: [][]string{
 			{"Failed authentication attempt for "},
+			{"Failed authentication attempt from ", "invalid credentials from ", "Attempted access of unknown user from "},
 		}},
 	{file: "gitlab.yaml", name: "gitlab",
 		logs: []string{"/var/log/gitlab/gitlab-rails/production_json.log", "/var/log/gitlab/gitlab-rails/application*.log", "/var/log/gitlab/gitlab-rails/auth*.log"},

@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -45,23 +43,6 @@ func (s *instance) socket() string { return filepath.Join(s.dir, "run", "stoplog
 func (s *instance) ask(t *testing.T, args ...string) string {
 	t.Helper()
 	return s.run(t, append([]string{binary, "--socket", s.socket()}, args...)...)
-}
-
-// blocks asks for the live blocks by prefix.
-func (s *instance) blocks(t *testing.T) map[string]map[string]any {
-	t.Helper()
-	m := map[string]map[string]any{}
-	for _, l := range strings.Split(strings.TrimSpace(s.ask(t, "list", "--json")), "\n") {
-		if l == "" {
-			continue
-		}
-		var b map[string]any
-		if err := json.Unmarshal([]byte(l), &b); err != nil {
-			t.Fatalf("list --json printed %q: %v", l, err)
-		}
-		m[b["prefix"].(string)] = b
-	}
-	return m
 }
 
 // kill ends it as an accident would and waits until it is gone; the wall

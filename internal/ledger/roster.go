@@ -55,7 +55,7 @@ func (t *roster) fetch() {
 	}
 	for _, i := range t.looks {
 		if r := t.places[i]; r != nil {
-			t.when |= r.since
+			t.when |= r.since | int64(len(r.Ports))
 		}
 	}
 	t.looks = t.looks[:0]

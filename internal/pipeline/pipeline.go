@@ -108,11 +108,19 @@ func (m *Machine) Join(r *Reader, now time.Time) {
 	b := r.batch
 	s := m.count(r)
 	arrival, latest := b.Arrival.UnixNano(), now.UnixNano()+maxSkew
-	for i := range r.events {
-		ev := &r.events[i].Event
-		m.settleTime(ev, arrival, b.Backlog, s)
-		ev.Time = min(ev.Time, latest)
-		m.Sessions.Join(ev, b.Origin)
+	for items := r.events; len(items) > 0; {
+		group := items[:min(len(items), groupSize)]
+		for i := range group {
+			m.Sessions.Look(&group[i].Event, b.Origin)
+		}
+		m.Sessions.Fetch()
+		for i := range group {
+			ev := &group[i].Event
+			m.settleTime(ev, arrival, b.Backlog, s)
+			ev.Time = min(ev.Time, latest)
+			m.Sessions.Join(ev, b.Origin)
+		}
+		items = items[len(group):]
 	}
 }
 

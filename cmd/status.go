@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +42,7 @@ func printStatus(w io.Writer, s control.Status, now time.Time) error {
 	}
 	fmt.Fprintf(w, "stoplog %s is %s%s (pid %d, up %s)\n", plain(s.Version), plain(s.State), dry, s.PID, ago(now.Sub(s.Started)))
 	for _, t := range s.Trouble {
-		fmt.Fprintln(w, "  !", plain(t))
+		fmt.Fprintln(w, "  !", plain(oneLine(t)))
 	}
 	for _, n := range s.Notes {
 		fmt.Fprintln(w, "  -", plain(n))
@@ -57,10 +59,13 @@ func printStatus(w io.Writer, s control.Status, now time.Time) error {
 	if err := table(w, "SOURCE\tSTATE\tLINES\tEVENTS\tLAG\tREMARK", sourceRows(s.Sources)); err != nil {
 		return err
 	}
+	if n := len(s.Sources) - len(slices.DeleteFunc(slices.Clone(s.Sources), absent)); n > 0 {
+		fmt.Fprintf(w, "(%d more places that ready rules know hold no log yet; --json names them)\n", n)
+	}
 	fmt.Fprintln(w)
 	walls := make([][]string, len(s.Backends))
 	for i, b := range s.Backends {
-		walls[i] = []string{plain(b.Name), plain(b.State), fmt.Sprint(b.Entries), plain(b.Why)}
+		walls[i] = []string{plain(b.Name), plain(wallState(b.State)), fmt.Sprint(b.Entries), plain(b.Why)}
 	}
 	if err := table(w, "WALL\tSTATE\tENTRIES\tREMARK", walls); err != nil {
 		return err
@@ -87,9 +92,30 @@ func evicted(n uint64) string {
 	return fmt.Sprintf(" (%d pushed out)", n)
 }
 
+// absent reports whether s is only a place that a log might appear in.
+func absent(s control.SourceStatus) bool {
+	return s.Ready != "" && s.State == "waiting" && (s.Why == "missing" || s.Why == "no file matches")
+}
+
+// oneLine joins what a program said on several lines.
+func oneLine(s string) string {
+	return strings.Join(slices.Collect(strings.FieldsFuncSeq(s, func(r rune) bool { return r == '\n' })), "; ")
+}
+
+// wallState leaves what is long to the troubles at the top.
+func wallState(s string) string {
+	if len(s) > 40 {
+		return "failing, see above"
+	}
+	return s
+}
+
 func sourceRows(ss []control.SourceStatus) [][]string {
-	rows := make([][]string, len(ss))
-	for i, s := range ss {
+	rows := make([][]string, 0, len(ss))
+	for _, s := range ss {
+		if absent(s) {
+			continue
+		}
 		remark := s.Why
 		if s.SkewMs != 0 {
 			remark += fmt.Sprintf(" stamps are %s off", time.Duration(s.SkewMs)*time.Millisecond)
@@ -97,7 +123,7 @@ func sourceRows(ss []control.SourceStatus) [][]string {
 		if s.Cut > 0 {
 			remark += fmt.Sprintf(" %d lines too long, cut", s.Cut)
 		}
-		rows[i] = []string{plain(s.Name), plain(s.State), fmt.Sprint(s.Lines), fmt.Sprint(s.Events), fmt.Sprint(s.LagByte), plain(remark)}
+		rows = append(rows, []string{plain(s.Name), plain(s.State), fmt.Sprint(s.Lines), fmt.Sprint(s.Events), fmt.Sprint(s.LagByte), plain(remark)})
 	}
 	return rows
 }

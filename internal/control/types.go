@@ -131,6 +131,7 @@ type SourceStatus struct {
 	Cut     uint64 `json:"cut,omitempty"`
 	LagByte int64  `json:"lag_bytes"`
 	SkewMs  int64  `json:"skew_ms,omitempty"` // stamp minus arrival when last far off
+	Ready   string `json:"ready,omitempty"`   // the ready rules that look for it, empty when the rules file names it
 }
 
 // RuleStatus is one rule's counters since the start.

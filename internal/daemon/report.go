@@ -150,6 +150,10 @@ func (d *daemon) status(now time.Time) control.Status {
 }
 
 func (d *daemon) addSources(s *control.Status) {
+	ready := map[string]string{}
+	for _, src := range d.set.Sources {
+		ready[src.Path] = src.Ready
+	}
 	for _, st := range d.sources.Status() {
 		o := d.machine.Stats(st.Name)
 		why := st.Why
@@ -161,7 +165,7 @@ func (d *daemon) addSources(s *control.Status) {
 		}
 		s.Sources = append(s.Sources, control.SourceStatus{
 			Name: st.Name, State: string(st.State), Why: why, Lines: o.Lines, Events: o.Events, Cut: o.Cut,
-			LagByte: st.Lag, SkewMs: o.Skew.Milliseconds(),
+			LagByte: st.Lag, SkewMs: o.Skew.Milliseconds(), Ready: ready[st.Name],
 		})
 		s.Lines += o.Lines
 		s.Events += o.Events

@@ -133,12 +133,37 @@ func (m top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.notice = "Not done: " + msg.err.Error()
 		}
 	case tea.KeyMsg:
-		if m.prompt != "" {
-			return m.typed(msg)
-		}
-		return m.key(msg)
+		return m.keys(msg)
 	}
 	return m, nil
+}
+
+// keys takes the keys of a message: on a slow line several come at once.
+func (m top) keys(msg tea.KeyMsg) (tea.Model, tea.Cmd) {
+	var cmds []tea.Cmd
+	for _, k := range single(msg) {
+		var cmd tea.Cmd
+		if m.prompt != "" {
+			m, cmd = m.typed(k)
+		} else {
+			m, cmd = m.key(k)
+		}
+		if cmd != nil {
+			cmds = append(cmds, cmd)
+		}
+	}
+	return m, tea.Batch(cmds...)
+}
+
+func single(k tea.KeyMsg) []tea.KeyMsg {
+	if k.Type != tea.KeyRunes || k.Paste || len(k.Runes) < 2 {
+		return []tea.KeyMsg{k}
+	}
+	ks := make([]tea.KeyMsg, len(k.Runes))
+	for i, r := range k.Runes {
+		ks[i] = tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: k.Alt}
+	}
+	return ks
 }
 
 // rows is how long the list is that keys work on.
@@ -168,7 +193,7 @@ func isTarget(s string) bool {
 	return err == nil
 }
 
-func (m top) key(k tea.KeyMsg) (tea.Model, tea.Cmd) {
+func (m top) key(k tea.KeyMsg) (top, tea.Cmd) {
 	m.notice = ""
 	switch k.String() {
 	case "q", "ctrl+c":
@@ -209,7 +234,7 @@ func (m top) begin(prompt, text string) top {
 }
 
 // typed takes a key while something is being typed.
-func (m top) typed(k tea.KeyMsg) (tea.Model, tea.Cmd) {
+func (m top) typed(k tea.KeyMsg) (top, tea.Cmd) {
 	switch k.Type {
 	case tea.KeyCtrlC, tea.KeyEsc:
 		m.prompt, m.notice = "", "Nothing was changed."
@@ -228,7 +253,7 @@ func (m top) typed(k tea.KeyMsg) (tea.Model, tea.Cmd) {
 }
 
 // enter gives the order that was typed.
-func (m top) enter() (tea.Model, tea.Cmd) {
+func (m top) enter() (top, tea.Cmd) {
 	what, text := m.prompt, string(m.input)
 	if what == "search" {
 		m.prompt, m.search, m.row, m.buckets = "", strings.TrimSpace(text), 0, false

@@ -116,9 +116,14 @@ func TestTopOrders(t *testing.T) {
 		{"u<clear>host.example<enter>", "", "is no address"},
 		{"b<clear>192.0.2.1 0s<enter>", "", "a time above 0"},
 		{"zx?", "", ""},
+		{"at once", "block 192.0.2.1 0s loud", "block done"},
 	} {
 		f := fullDoor()
-		m := send(screen(t, f), keys(c.keys)...)
+		typed := keys(c.keys)
+		if c.keys == "at once" { // a slow line hands several keys on together
+			typed = append([]tea.Msg{tea.KeyMsg{Type: tea.KeyTab}, tea.KeyMsg{Type: tea.KeyDown}, tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("b192.0.2.1 loud")}}, keys("<enter>")...)
+		}
+		m := send(screen(t, f), typed...)
 		if got := strings.Join(f.orders, "; "); got != c.order {
 			t.Errorf("%s: ordered %q, want %q", c.keys, got, c.order)
 		}

@@ -26,11 +26,11 @@ func bareDaemon(p *Parser, line []byte, ev *Event) bool {
 
 // bareStampless reads lines that begin with something else than a stamp.
 func bareStampless(p *Parser, line []byte, ev *Event) bool {
-	if postgresOwn(line) {
-		_, rest := scan.Word(line) // "%h %m …"
-		ns, _, ok := scan.Stamp(rest, p.ref(), p.loc())
-		ev.Time = ns
-		return ok && postgres(p, line, ev)
+	if _, rest := scan.Word(line[:min(len(line), 160)]); len(rest) > 0 { // PostgreSQL's "%h %m …"
+		if ns, rest, ok := scan.Stamp(rest, p.ref(), p.loc()); ok && postgresOwn(line[min(len(line), 160)-len(rest):]) {
+			ev.Time = ns
+			return postgres(p, line, ev)
+		}
 	}
 	if _, rest, ok := cutNear(line, "] ", 48); ok && line[0] == '[' { // Domino's "[28325:00010-3735542592] stamp"
 		if ns, msg, ok := scan.Stamp(rest, p.ref(), p.loc()); ok {

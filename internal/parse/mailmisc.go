@@ -119,11 +119,15 @@ func cucipop(p *Parser, msg []byte, ev *Event) bool {
 	return ok && ok2 && tell(ev, "solid-pop3d", Failure, Plain, a)
 }
 
+// dominoEnd ends a line of Domino's whose user, a client's word, follows what
+// looks like a tag.
+const dominoEnd = " authentication failure using internet password"
+
 // domino reads HCL Domino's console log behind its stamp: "smtp: u [a]
 // authentication failure using internet password", "SMTP Server [id]
 // Authentication failed for user u ; connecting host [a]".
 func domino(p *Parser, msg []byte, ev *Event) bool {
-	if head, ok := scan.Before(msg, " authentication failure using internet password"); ok {
+	if head, ok := scan.Before(msg, dominoEnd); ok {
 		proto, head, ok := scan.Cut(head, ": ")
 		if !ok || len(proto) > 8 {
 			return false

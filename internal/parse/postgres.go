@@ -42,12 +42,15 @@ func postgres(p *Parser, line []byte, ev *Event) bool {
 	return ok || ev.Conn != 0
 }
 
-// postgresOwn reports whether b looks like PostgreSQL's own log: at most a
-// stamp's rest or an address, "[pid]", then at most two words ("u@d", "a(port)") and the level.
+// postgresOwn reports whether b, behind the stamp, looks like PostgreSQL's own
+// log: at most the stamp's zone and an address, "[pid]", then at most two words ("u@d", "a(port)") and the level.
 // Lines whose users have spaces in their names are read with the service told.
 func postgresOwn(b []byte) bool {
 	head, in, ok := cutNear(b, "[", 112)
 	if !ok {
+		return false
+	}
+	if bytes.Count(scan.TrimLeft(head), []byte(" ")) > 2 {
 		return false
 	}
 	for _, c := range head {

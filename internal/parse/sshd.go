@@ -290,7 +290,7 @@ func sshdU(b []byte, ev *Event) bool {
 	if !ok {
 		return false
 	}
-	user, _, ok := scan.Cut(rest, " not allowed because ")
+	user, _, ok := scan.Last(rest, " not allowed because ")
 	if !ok {
 		return false
 	}

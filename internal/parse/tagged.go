@@ -1,6 +1,8 @@
 package parse
 
 import (
+	"bytes"
+
 	"stoplog/internal/parse/scan"
 )
 
@@ -10,7 +12,7 @@ const maxRepeat = 1000
 // tagged reads the message of an envelope by its tag. When it is not
 // understood, ev is as it was.
 func (p *Parser) tagged(ev *Event) bool {
-	if string(p.tag) == ownTag {
+	if string(p.tag) == ownTag || p.host == nil && p.pid == nil && bytes.HasSuffix(p.msg, []byte(dominoEnd)) {
 		return false
 	}
 	p.strip()

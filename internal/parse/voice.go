@@ -60,6 +60,9 @@ func freeswitch(p *Parser, msg []byte, ev *Event) bool {
 // (src/ejabberd_c2s.erl), "… from IP a ({{192,0,2,4},12716})" of before 16,
 // and "Accepted c2s PLAIN authentication for u@d by mnesia backend from a".
 func ejabberd(p *Parser, msg []byte, ev *Event) bool {
+	if !ejabberdHead(msg) && string(p.tag) != "ejabberd" {
+		return false
+	}
 	o := Failure
 	_, m, ok := scan.Cut(msg, ") Failed ")
 	if !ok {
@@ -85,6 +88,17 @@ func ejabberd(p *Parser, msg []byte, ev *Event) bool {
 	}
 	ev.User = user
 	return tell(ev, "ejabberd", o, Plain, a)
+}
+
+// ejabberdHead reports whether b begins as ejabberd's own log does behind its
+// stamp, so that its text inside another's line is nobody's.
+func ejabberdHead(b []byte) bool {
+	for _, level := range [...]string{"[info] ", "[notice] ", "[warning] ", "[error] ", "[debug] ", "[critical] ", "I(<"} {
+		if hasPrefix(b, level) {
+			return true
+		}
+	}
+	return false
 }
 
 // Ways in which charon tells of one attempt.

@@ -139,7 +139,7 @@ func bareWeb(p *Parser, line []byte, ev *Event) bool {
 	switch {
 	case p.web.format != nil:
 		ok = p.formatted(line, ev)
-	case line[0] != '{' && line[len(line)-1] == '}' && p.time != 0:
+	case line[0] != '{' && line[len(line)-1] == '}' && p.time != 0 && behindHeader(line) != nil:
 		p.inner = p.tag != nil
 		ok = jsonLog(p, behindHeader(line), ev)
 	default:
@@ -153,13 +153,40 @@ func bareWeb(p *Parser, line []byte, ev *Event) bool {
 
 // behindHeader returns the object that ends a line behind a stamp, a host and
 // perhaps a tag, which senders of JSON through syslog write (RFC 3164 without a
-// tag, Fastly's).
+// tag, Fastly's); nil when anything else stands before it.
 func behindHeader(line []byte) []byte {
-	i := bytes.IndexByte(line[:min(len(line), 160)], '{')
-	if i < 1 || line[i-1] != ' ' || bytes.IndexByte(line[:i], '"') >= 0 {
+	b := line
+	if b[0] == '<' {
+		b, _ = priority(b)
+	}
+	i := bytes.IndexByte(b[:min(len(b), 160)], '{')
+	if i < 16 || b[i-1] != ' ' || !mayStamp(b) {
 		return nil
 	}
-	return line[i:]
+	_, head := scan.Word(b[:i-1])
+	if b[3] == ' ' { // "Nov 20 09:23:10"
+		head = b[min(i, 15):i]
+	}
+	words := 0
+	for head = scan.TrimLeft(head); len(head) > 0; words++ {
+		var w []byte
+		w, head = scan.Word(head)
+		head = scan.TrimLeft(head)
+		w, _ = scan.Before(w, ":")
+		if name, pid, ok := scan.Cut(w, "["); ok && words > 0 {
+			if pid, ok = scan.Before(pid, "]"); !ok || !scan.Digits(pid) {
+				return nil
+			}
+			w = name
+		}
+		if len(w) == 0 || !hostWord(w) {
+			return nil
+		}
+	}
+	if words > 2 {
+		return nil
+	}
+	return b[i:]
 }
 
 // formatted reads a line by the format that the user named, also behind a

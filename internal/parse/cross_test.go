@@ -1,0 +1,75 @@
+package parse
+
+import (
+	"strings"
+	"testing"
+
+	"stoplog/internal/source"
+)
+
+// crossed is a line of a family with a hole for what its client chooses.
+type crossed struct{ family, format, addr string }
+
+func crossedLines() (out []crossed) {
+	for _, list := range [][]hostileDaemon{hostileMail, hostileStores, hostileNet} {
+		for i := range list {
+			out = append(out, crossed{list[i].service, list[i].format, list[i].addr})
+		}
+	}
+	for _, h := range webHostiles() {
+		if !strings.Contains(h.name, "nginx") && !strings.Contains(h.name, "Apache") { // those escape, see there
+			out = append(out, crossed{h.name, h.line("%s"), "192.0.2.7"})
+		}
+	}
+	for _, l := range pamHostile {
+		out = append(out, crossed{"pam", "Nov 20 09:23:10 h sshd[1]: " + strings.ReplaceAll(l, "@", "%s"), "192.0.2.7"})
+	}
+	for _, l := range []string{"Failed password for invalid user %s from 192.0.2.7 port 1 ssh2", "Invalid user %s from 192.0.2.7", "User %s from 192.0.2.7 not allowed because x",
+		"Disconnecting invalid user %s 192.0.2.7 port 1: x", "error: PAM: x for %s from 192.0.2.7", "Bad protocol version identification '%s' from 192.0.2.7 port 1"} {
+		out = append(out, crossed{"sshd", sshdHead + l, "192.0.2.7"})
+	}
+	return append(out, crossed{"nobody's", "Nov 20 09:23:10 h newd[5]: login of %s failed from 192.0.2.7", "192.0.2.7"},
+		crossed{"nobody's", "2026-11-20 09:23:10 INFO login of %s failed from 192.0.2.7", "192.0.2.7"},
+		crossed{"nobody's", "2026-11-20 09:23:10 %s", "192.0.2.7"})
+}
+
+// forged returns a line, or what stands behind its header, that blames nobody
+// but 203.0.113.66.
+func (c *crossed) forged() []string {
+	whole := strings.NewReplacer("%s", "x", c.addr, "203.0.113.66").Replace(c.format)
+	out := []string{whole}
+	for _, end := range []string{"]: ", ": "} {
+		if _, msg, ok := strings.Cut(whole, end); ok {
+			out = append(out, msg)
+		}
+	}
+	return out
+}
+
+// TestForeignLinesInFields puts whole lines and messages of every family into
+// the fields that clients of every other choose, and of its own.
+func TestForeignLinesInFields(t *testing.T) {
+	lines := crossedLines()
+	p := packedParser(t, "")
+	var ev Event
+	for i := range lines {
+		c := &lines[i]
+		if c.format == "2026-11-20 09:23:10 %s" {
+			continue // all of it is the program's
+		}
+		for j := range lines {
+			for _, text := range lines[j].forged() {
+				for _, s := range []string{text, "x " + text, text + " x", "x\n" + text} {
+					if strings.Contains(c.format, "screen") && strings.Contains(s, "\n") {
+						continue
+					}
+					line := strings.ReplaceAll(c.format, "%s", s)
+					if p.Parse(&source.Line{Text: []byte(line)}, captured, &ev) && ev.Addr.String() == "203.0.113.66" {
+						t.Errorf("%s, as %s:\n%s", c.family, ev.Service, line)
+					}
+					p.Reset()
+				}
+			}
+		}
+	}
+}

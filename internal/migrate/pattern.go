@@ -60,7 +60,20 @@ func translate(prefix, expr string) (string, error) {
 	if m := tagRE.FindString(strings.ReplaceAll(plainGroups(expr), "<ip>", "")); m != "" {
 		return "", errors.New("holds " + m + ", which means nothing here")
 	}
+	expr = open(expr)
 	return expr, try(expr)
+}
+
+// open lets anything follow where fail2ban does, which searches: a pattern
+// here reaches the end of the message.
+func open(expr string) string {
+	if strings.HasSuffix(expr, "$") && !strings.HasSuffix(expr, `\$`) || strings.HasSuffix(expr, ".*") || strings.HasSuffix(expr, `\z`) {
+		return expr
+	}
+	if strings.Contains(expr, "|") {
+		return "(?:" + expr + ").*"
+	}
+	return expr + ".*"
 }
 
 // sessionTags refuses patterns that mean something only together with others.

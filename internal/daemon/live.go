@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ const (
 	// people watch.
 	lookAgain = time.Second
 	maxFound  = 1000
+	maxOffset = 1 << 24 // more than a ledger holds
 )
 
 // liveLook is the last look at the fullest buckets.
@@ -42,46 +42,39 @@ func (d *daemon) lively(now time.Time) control.Live {
 	return control.Live{Now: now.UTC(), Minutes: d.rates.last(now), Fullest: d.live.fullest}
 }
 
-// Find copies the blocks on the loop and sorts them here.
+// Find looks through all blocks on the loop, but copies only what it gives.
 func (x *door) Find(ctx context.Context, q control.BlockQuery) (control.BlockPage, error) {
-	var live []ledger.Block
-	if err := x.d.ask(ctx, func() { live = x.d.ledger.List(time.Now()) }); err != nil {
-		return control.BlockPage{}, err
+	limit := min(q.Limit, maxFound)
+	if limit <= 0 {
+		limit = 100
 	}
-	p := control.BlockPage{Total: len(live), Blocks: []control.Block{}}
-	live = slices.DeleteFunc(live, func(b ledger.Block) bool { return !touches(b, q.Search) })
-	slices.SortFunc(live, newestFirst)
-	p.Matches = len(live)
-	if q.Limit <= 0 {
-		q.Limit = 100
-	}
-	from := min(max(q.Offset, 0), len(live))
-	for _, b := range live[from:min(from+min(q.Limit, maxFound), len(live))] {
+	var page []ledger.Block
+	p := control.BlockPage{Blocks: []control.Block{}}
+	want := wanted(q.Search)
+	err := x.d.ask(ctx, func() {
+		page, p.Matches, p.Total = x.d.ledger.Newest(time.Now(), want, min(q.Offset, maxOffset), limit)
+	})
+	for _, b := range page {
 		p.Blocks = append(p.Blocks, x.d.shown(b))
 	}
-	return p, nil
+	return p, err
 }
 
-// touches reports whether a block is one of those searched for.
-func touches(b ledger.Block, search string) bool {
+// wanted is what a search takes.
+func wanted(search string) func(*ledger.Block) bool {
 	search = strings.ToLower(strings.TrimSpace(search))
 	if search == "" {
-		return true
+		return func(*ledger.Block) bool { return true }
 	}
 	if p, err := target(search); err == nil {
-		return b.Prefix.Overlaps(p)
+		return func(b *ledger.Block) bool { return b.Prefix.Overlaps(p) }
 	}
-	for _, s := range []string{b.Prefix.String(), b.Rule, b.Reason, b.By, b.Service} {
-		if strings.Contains(strings.ToLower(s), search) {
-			return true
+	return func(b *ledger.Block) bool {
+		for _, s := range [...]string{b.Prefix.String(), b.Rule, b.Reason, b.By, b.Service} {
+			if strings.Contains(strings.ToLower(s), search) {
+				return true
+			}
 		}
+		return b.Rule == "" && strings.Contains("by hand", search)
 	}
-	return b.Rule == "" && strings.Contains("by hand", search)
-}
-
-func newestFirst(a, b ledger.Block) int {
-	if c := b.Since.Compare(a.Since); c != 0 {
-		return c
-	}
-	return a.Prefix.Compare(b.Prefix)
 }

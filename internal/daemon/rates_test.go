@@ -50,7 +50,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-func TestTouches(t *testing.T) {
+func TestWanted(t *testing.T) {
 	b := ledger.Block{Prefix: netip.MustParsePrefix("192.0.2.16/28"), Rule: "ssh-login", Reason: "Bad Bots", Service: "sshd"}
 	hand := ledger.Block{Prefix: netip.MustParsePrefix("2001:db8::/64"), By: "page:anna"}
 	for _, c := range []struct {
@@ -72,8 +72,8 @@ func TestTouches(t *testing.T) {
 		{"2001:db8::7", hand, true},
 		{"\x00%s<script>", hand, false},
 	} {
-		if got := touches(c.b, c.search); got != c.want {
-			t.Errorf("touches(%s, %q) = %v, want %v", c.b.Prefix, c.search, got, c.want)
+		if got := wanted(c.search)(&c.b); got != c.want {
+			t.Errorf("wanted(%s, %q) = %v, want %v", c.b.Prefix, c.search, got, c.want)
 		}
 	}
 }

@@ -92,6 +92,10 @@ func debian(t *testing.T) root {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The service, which is not root, goes through it.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	r := root{dir, fmt.Sprintf("stoplog-%d", os.Getpid())}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	run(t, "debootstrap", "--variant=minbase", "--include=nftables,adduser", "stable", dir)

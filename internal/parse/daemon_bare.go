@@ -53,6 +53,9 @@ func bareSniff(rest []byte) scanner {
 	if len(head) == 0 {
 		return nil
 	}
+	if head[0] == '[' && postgresNamed(rest) {
+		return postgres
+	}
 	for i := range bareStarts {
 		if head[0] == bareStarts[i].text[0] && bytes.HasPrefix(head, []byte(bareStarts[i].text)) {
 			return bareStarts[i].scan

@@ -72,6 +72,24 @@ func postgresOwn(b []byte) bool {
 	return false
 }
 
+// maxPostgresName is the longest name that a client can give itself
+// (NAMEDATALEN, src/include/pg_config_manual.h; ProcessStartupPacket cuts it).
+const maxPostgresName = 63
+
+// postgresNamed reports whether b is "[pid] USER@…FATAL:  …" whose message names
+// the same user: PostgreSQL's, even if the user is called like another
+// program's message.
+func postgresNamed(b []byte) bool {
+	prefix, m, ok := scan.Cut(b[:min(len(b), 512)], "FATAL:  ")
+	_, name, ok2 := scan.Cut(prefix, "] ")
+	if !ok || !ok2 {
+		return false
+	}
+	_, user, ok := postgresFailure(scan.Trim(m))
+	rest, ok2 := bytes.CutPrefix(name, user)
+	return ok && ok2 && len(user) > 0 && len(user) <= maxPostgresName && len(rest) > 0 && rest[0] == '@'
+}
+
 const postgresAuth = ` authentication failed for user "`
 
 // postgresFailure reads the message of a refused login, and its user.

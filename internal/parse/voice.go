@@ -17,7 +17,7 @@ func freeswitch(p *Parser, msg []byte, ev *Event) bool {
 	}
 	head := msg[:min(len(msg), 64)]
 	i := scan.Index(head, "sofia")
-	if i < 0 {
+	if i < 0 || !freeswitchHead(head[:i]) {
 		return false
 	}
 	_, m := scan.Word(msg[i:])
@@ -88,6 +88,26 @@ func ejabberd(p *Parser, msg []byte, ev *Event) bool {
 	}
 	ev.User = user
 	return tell(ev, "ejabberd", o, Plain, a)
+}
+
+// freeswitchHead reports whether b is what FreeSWITCH puts before the name of a
+// source file: a session's id, the idle time, the level ("96.03% [WARNING] ").
+func freeswitchHead(b []byte) bool {
+	for len(b) > 0 {
+		w, rest := scan.Word(b)
+		b = scan.TrimLeft(rest)
+		level := len(b) == 0
+		for i, c := range w {
+			bracket := level && (i == 0 && c == '[' || i == len(w)-1 && c == ']')
+			if !bracket && c-'0' > 9 && (c|0x20)-'a' > 25 && c != '-' && c != '.' && c != '%' {
+				return false
+			}
+		}
+		if !level && len(w) != 36 && (len(w) == 0 || w[len(w)-1] != '%') {
+			return false
+		}
+	}
+	return true
 }
 
 // ejabberdHead reports whether b begins as ejabberd's own log does behind its

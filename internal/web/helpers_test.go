@@ -119,7 +119,7 @@ func blockOf(prefix string) control.Block {
 
 // browser asks a site as a browser does; cookies are kept by hand.
 type browser struct {
-	t      *testing.T
+	t      testing.TB
 	site   *site
 	h      http.Handler
 	cookie string
@@ -130,7 +130,7 @@ type browser struct {
 }
 
 // visit makes a site with one token, of anna, and a browser that looks at it.
-func visit(t *testing.T, d control.Daemon, change func(*Options)) *browser {
+func visit(t testing.TB, d control.Daemon, change func(*Options)) *browser {
 	t.Helper()
 	b := &browser{t: t, log: &bytes.Buffer{}}
 	o := Options{Daemon: d, TokenFile: filepath.Join(t.TempDir(), "tokens"), Log: slog.New(slog.NewTextHandler(b.log, nil))}

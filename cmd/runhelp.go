@@ -17,15 +17,12 @@ func asError[T error](err error, target *T) bool { return errors.As(err, target)
 
 // groupID is the group's number, -1 when there is none or we may not give it.
 func groupID(name string) int {
-	if os.Geteuid() != 0 {
-		return -1
-	}
 	g, err := user.LookupGroup(name)
 	if err != nil {
 		return -1
 	}
 	id, err := strconv.Atoi(g.Gid)
-	if err != nil {
+	if err != nil || os.Geteuid() != 0 && id != os.Getegid() {
 		return -1
 	}
 	return id

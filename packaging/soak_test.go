@@ -156,11 +156,13 @@ func attack(t *testing.T, r root) {
 // awaitBlock waits until a block is listed and in the kernel.
 func (s service) awaitBlock(t *testing.T, r root, prefix string) {
 	t.Helper()
+	// The set of /28 holds the first address of each.
+	addr, _, _ := strings.Cut(prefix, "/")
 	deadline := time.Now().Add(patience)
 	for {
 		list := r.do(t, "stoplog", "list", "--json")
 		table := run(t, "ip", "netns", "exec", r.net, "nft", "list", "table", "inet", "stoplog")
-		if strings.Contains(list, `"prefix":"`+prefix+`"`) && strings.Contains(table, prefix) {
+		if strings.Contains(list, `"prefix":"`+prefix+`"`) && strings.Contains(table, addr+" timeout") {
 			return
 		}
 		if time.Now().After(deadline) {

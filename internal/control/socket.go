@@ -42,7 +42,9 @@ func Listen(path string, gid int) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("listening on %s: %w", path, err)
 	}
 	if gid >= 0 {
-		err = os.Chown(path, -1, gid)
+		if gid != os.Getegid() { // else it is that group's already
+			err = os.Chown(path, -1, gid)
+		}
 		if err == nil {
 			err = os.Chmod(path, 0o660)
 		}

@@ -129,10 +129,10 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 			return err
 		}
 	}
-	// What was caught would be lost with this image: one that came already ends
-	// us now (Stop waits until it is delivered), a later one at once.
+	// What was caught would be lost with this image: a signal that comes now
+	// ends us at once, one that came already does when Stop has delivered it.
+	priv.DefaultSignals(syscall.SIGINT, syscall.SIGTERM)
 	signal.Stop(asked)
-	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
 	if len(asked) > 0 || ctx.Err() != nil {
 		l.Close()
 		os.Remove(e.socket)

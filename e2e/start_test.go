@@ -25,6 +25,10 @@ func TestSignalDuringStart(t *testing.T) {
 		select {
 		case <-p.ended:
 		case <-time.After(patience):
+			_ = p.cmd.Process.Signal(syscall.SIGQUIT) // it tells where it is
+			for l := range p.out.lines {
+				t.Log(l)
+			}
 			t.Fatalf("try %d: still running after a SIGTERM %s after its start", i, delay)
 		}
 	}

@@ -37,7 +37,6 @@ type Sessions struct {
 	silent  int64 // how long the connection that speaks had been silent, ns
 
 	looks []uint32 // hashes of keys that are joined soon
-	links []int32  // connections that theirs are linked to
 	seen  uint64   // keeps looks from being left out
 }
 

@@ -27,31 +27,11 @@ func (s *Sessions) Fetch() {
 	for _, h := range s.looks {
 		x |= s.index.places[s.index.home(h)]
 	}
-	x |= s.fetchOldest(len(s.looks))
-	s.links = s.links[:0]
 	for _, h := range s.looks {
 		if v := s.index.places[s.index.home(h)]; v != 0 {
-			c := &s.conns[uint32(v)-1]
-			s.links = append(s.links, c.prev, c.next)
-		}
-	}
-	for _, i := range s.links {
-		if i >= 0 {
-			x |= s.conns[i].key
+			x |= s.conns[uint32(v)-1].key
 		}
 	}
 	s.seen |= x
 	s.looks = s.looks[:0]
-}
-
-// fetchOldest looks at the places of the n connections that make room next.
-func (s *Sessions) fetchOldest(n int) (x uint64) {
-	if len(s.conns) < s.max {
-		return 0
-	}
-	for i := s.first; i >= 0 && n > 0; n-- {
-		x |= s.index.places[s.index.home(hashOf(s.conns[i].key))]
-		i = s.conns[i].next
-	}
-	return x
 }

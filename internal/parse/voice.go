@@ -3,6 +3,7 @@ package parse
 import (
 	"bytes"
 	"net/netip"
+	"strings"
 
 	"stoplog/internal/parse/scan"
 )
@@ -91,19 +92,31 @@ func ejabberd(p *Parser, msg []byte, ev *Event) bool {
 }
 
 // freeswitchHead reports whether b is what FreeSWITCH puts before the name of a
-// source file: a session's id, the idle time, the level ("96.03% [WARNING] ").
+// source file: a stamp of its own, a session's id, the idle time, the level and
+// the module ("96.03% [WARNING] ", "08-03 07:56:53.026292 [WARN] [SOFIA] [").
 func freeswitchHead(b []byte) bool {
+	boxes := false
 	for len(b) > 0 {
 		w, rest := scan.Word(b)
 		b = scan.TrimLeft(rest)
-		level := len(b) == 0
-		for i, c := range w {
-			bracket := level && (i == 0 && c == '[' || i == len(w)-1 && c == ']')
-			if !bracket && c-'0' > 9 && (c|0x20)-'a' > 25 && c != '-' && c != '.' && c != '%' {
+		if len(w) > 0 && w[0] == '[' {
+			boxes = true
+			if !hasOnly(w[1:], 'A', 'Z', "]") {
 				return false
 			}
+			continue
 		}
-		if !level && len(w) != 36 && (len(w) == 0 || w[len(w)-1] != '%') {
+		if boxes || !hasOnly(w, '0', '9', "-:.%") && (len(w) != 36 || !hasOnly(w, '0', '9', "-abcdef")) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasOnly reports whether b holds only bytes from lo to hi, and of others.
+func hasOnly(b []byte, lo, hi byte, others string) bool {
+	for _, c := range b {
+		if (c < lo || c > hi) && strings.IndexByte(others, c) < 0 {
 			return false
 		}
 	}

@@ -76,9 +76,6 @@ func (d *decision) widen(k pkey, b *Block) {
 	if ttl := l.o.Widen.TTL; ttl > 0 {
 		wide.Until = time.Unix(0, at).Add(ttl).UTC()
 	}
-	if wide.Until.UnixNano() <= d.now {
-		return // read late: over by now
-	}
 	d.set(keyOf(w), wide)
 }
 

@@ -102,6 +102,16 @@ func TestTop(t *testing.T) {
 		t.Errorf("the audit trail:\n%s", h)
 	}
 	x.do(t, "send-keys", "q")
+
+	line := "Failed password for bob from %s port 4000 ssh2"
+	for addr, want := range map[string]string{"203.0.113.9": "203.0.113.9, allowed", "192.0.2.9": "bucket: 0 of 5 held; this adds 1"} {
+		if w := p.ask(t, "explain", "--service", "sshd", "--line", fmt.Sprintf(line, addr)); !strings.Contains(w, "with the buckets of the running daemon") || !strings.Contains(w, want) {
+			t.Errorf("explain --line does not say %q:\n%s", want, w)
+		}
+	}
+	if r := p.ask(t, "report", "--since", "1d"); !strings.Contains(r, "2 blocks, 1 of them by hand") || !strings.Contains(r, "203.0.0.0/16") {
+		t.Errorf("the report:\n%s", r)
+	}
 }
 
 // TestListWatch follows the list until it is interrupted.

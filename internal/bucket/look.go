@@ -33,7 +33,7 @@ func Fetch(looks []Look) (x uint64) {
 		if t == nil || len(t.index) == 0 {
 			continue
 		}
-		if v := t.index[t.home(looks[i].hash)]; v != 0 {
+		if v := t.index[t.home(looks[i].hash)]; v&t.numbers != 0 {
 			x |= t.slot(int(v&t.numbers) - 1).meta
 		}
 	}

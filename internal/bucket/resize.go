@@ -25,6 +25,8 @@ func (t *Table) widen(at int64) {
 	}
 	if t.n >= t.limit()/8*7 {
 		t.reindex(max(2*len(t.index), fewestPlaces))
+	} else if t.n+t.tombs >= t.limit() {
+		t.reindex(len(t.index))
 	}
 }
 
@@ -36,6 +38,7 @@ func (t *Table) reindex(places int) {
 		t.index = make([]uint32, places)
 		huge(t.index)
 	}
+	t.tombs = 0
 	var hashes [chunkSlots]uint64
 	for from := 0; from < t.n; from += chunkSlots {
 		slots := t.chunks[from/chunkSlots][:min(t.n-from, chunkSlots)]
@@ -82,42 +85,6 @@ func (t *Table) all(f func(*slot)) {
 	}
 }
 
-// keep drops every bucket that want refuses, in one pass and in place, and
-// gives memory back when few are left. It returns how many were dropped.
-func (t *Table) keep(want func(*slot) bool) int {
-	next, before := 0, t.n
-	t.soonest, t.latest = never, -never
-	for from := 0; from < before; from += chunkSlots {
-		slots := t.chunks[from/chunkSlots][:min(before-from, chunkSlots)]
-		for i := range slots {
-			s := &slots[i]
-			if !want(s) {
-				continue
-			}
-			if next != from+i {
-				*t.slot(next) = *s
-			}
-			t.soonest, t.latest = min(t.soonest, s.empty), max(t.latest, s.empty)
-			next++
-		}
-	}
-	if next == before {
-		return 0
-	}
-	t.n = next
-	if t.n == 0 {
-		t.Reset()
-		return before
-	}
-	t.trim()
-	places := len(t.index)
-	for places > fewestPlaces && t.n < places/16*3 {
-		places /= 2
-	}
-	t.reindex(places)
-	return before - t.n
-}
-
 // Sweep drops the buckets that are drained at the instant at, and returns how
 // many there were. A late event, of before at, may then find its bucket gone
 // where it would have found a rest; sweep with an instant in the past where
@@ -140,5 +107,5 @@ func (t *Table) DeleteWithin(p netip.Prefix) int {
 
 // Reset empties the table and gives its memory back.
 func (t *Table) Reset() {
-	t.n, t.chunks, t.index, t.soonest, t.latest = 0, nil, nil, never, -never
+	t.n, t.tombs, t.chunks, t.index, t.soonest, t.latest = 0, 0, nil, nil, never, -never
 }

@@ -34,6 +34,7 @@ func (s *slot) is(k Key) bool { return s.lo == k.lo && s.hi == k.hi && s.tag() =
 type Table struct {
 	chunks  []*[chunkSlots]slot
 	index   []uint32 // 0: free; else a slot's number and one, and above numbers a tag of its hash
+	tombs   int      // places of the index whose slot is gone: a tag and no number
 	numbers uint32   // mask of the number in an index's place
 	n       int
 	max     int
@@ -130,18 +131,26 @@ func (t *Table) slot(i int) *slot { return &t.chunks[i/chunkSlots][i%chunkSlots]
 
 // find returns the bucket of p, nil when there is none.
 func (t *Table) find(p Spot) *slot {
+	if at := t.search(p); at >= 0 {
+		return t.slot(int(t.index[at]&t.numbers) - 1)
+	}
+	return nil
+}
+
+// search returns the place of the index that names the bucket of p, -1 when
+// there is none.
+func (t *Table) search(p Spot) int {
 	if t.n == 0 {
-		return nil
+		return -1
 	}
 	mask, tag := len(t.index)-1, t.tag(p.hash)
 	for at := t.home(p.hash); t.index[at] != 0; at = (at + 1) & mask {
-		if v := t.index[at]; v&^t.numbers == tag {
-			if s := t.slot(int(v&t.numbers) - 1); s.is(p.Key) {
-				return s
-			}
+		v := t.index[at]
+		if v&^t.numbers == tag && v&t.numbers != 0 && t.slot(int(v&t.numbers)-1).is(p.Key) {
+			return at
 		}
 	}
-	return nil
+	return -1
 }
 
 // place is where the index names slot i.
@@ -159,7 +168,7 @@ func (t *Table) insert(p Spot, at int64) *slot {
 	if t.n >= t.max {
 		t.shed(at)
 	}
-	if t.n >= t.limit() {
+	if t.n+t.tombs >= t.limit() {
 		t.widen(at)
 	}
 	if t.n == len(t.chunks)*chunkSlots {
@@ -175,46 +184,36 @@ func (t *Table) insert(p Spot, at int64) *slot {
 // enter names slot i in the index, which has room.
 func (t *Table) enter(h uint64, i int) {
 	at := t.home(h)
-	for t.index[at] != 0 {
+	for t.index[at]&t.numbers != 0 {
 		at = (at + 1) & (len(t.index) - 1)
+	}
+	if t.index[at] != 0 {
+		t.tombs--
 	}
 	t.index[at] = uint32(i+1) | t.tag(h)
 }
 
 // Delete empties the bucket of k; false when there was none.
 func (t *Table) Delete(k Key) bool {
-	s := t.find(t.seed.Spot(k))
-	if s == nil {
+	at := t.search(t.seed.Spot(k))
+	if at < 0 {
 		return false
 	}
-	at := t.home(t.seed.hash(k.hi, k.lo, k.tag))
-	for t.slot(int(t.index[at]&t.numbers)-1) != s {
-		at = (at + 1) & (len(t.index) - 1)
-	}
 	gone := t.index[at] & t.numbers
-	t.vacate(at)
+	t.bury(at)
 	t.n--
-	if last := t.slot(t.n); s != last { // it takes the place
-		at := t.place(t.n)
+	if last := t.n; last != int(gone)-1 { // it takes the place
+		at := t.place(last)
 		t.index[at] = t.index[at]&^t.numbers | gone
-		*s = *last
+		*t.slot(int(gone) - 1) = *t.slot(last)
 	}
 	t.trim()
 	return true
 }
 
-// vacate frees a place of the index, and moves those up that it stood in the
-// way of.
-func (t *Table) vacate(free int) {
-	mask := len(t.index) - 1
-	for at := (free + 1) & mask; t.index[at] != 0; at = (at + 1) & mask {
-		s := t.slot(int(t.index[at]&t.numbers) - 1)
-		home := t.home(t.seed.hash(s.hi, s.lo, s.tag()))
-		// One that may not stand at free, because its own place is behind it, stays.
-		if (at-home)&mask >= (at-free)&mask {
-			t.index[free] = t.index[at]
-			free = at
-		}
-	}
-	t.index[free] = 0
+// bury leaves at a place of the index that its slot is gone: a search goes on
+// behind it, and the next to come that way takes it.
+func (t *Table) bury(at int) {
+	t.index[at] = ^t.numbers
+	t.tombs++
 }

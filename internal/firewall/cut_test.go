@@ -22,6 +22,11 @@ func pair(t *testing.T, l net.Listener, from string) (client, server net.Conn) {
 		to = &net.TCPAddr{IP: net.IPv4(198, 51, 100, 1), Port: to.Port}
 	}
 	client, err := d.Dial("tcp", to.String())
+	// A namespace that is a moment old may not route IPv6 over lo yet, though
+	// the route is there: on a loaded machine this was seen.
+	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, syscall.ENETUNREACH) && time.Now().Before(deadline); {
+		client, err = d.Dial("tcp", to.String())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

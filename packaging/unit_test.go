@@ -116,6 +116,7 @@ func TestExposure(t *testing.T) {
 // notified listens as a service manager does and hands on what it is told.
 func notified(t *testing.T, path string) <-chan string {
 	t.Helper()
+	os.Remove(path) // of a run before
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)

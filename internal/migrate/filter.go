@@ -14,7 +14,6 @@ type filter struct {
 	patterns  []string
 	prefix    string // prefregex
 	ignores   []string
-	maxLines  string
 	journal   string // journalmatch
 	programs  []string
 	multiLine bool

@@ -14,6 +14,10 @@ func TestRoster(t *testing.T) {
 		want := map[pkey]*record{}
 		key := func() pkey { return pkey{uint64(rnd.IntN(3)), uint64(rnd.IntN(40)) << 4, isV4 + uint64(rnd.IntN(2))} }
 		for step := range 3000 {
+			got.look(key())
+			if got.fetch(); len(got.looks) != 0 {
+				t.Fatal("looks are left over")
+			}
 			switch k := key(); {
 			case want[k] != nil && rnd.IntN(2) == 0:
 				got.drop(k)

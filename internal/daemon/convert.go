@@ -50,12 +50,12 @@ func wallPorts(ps []detect.Ports) []firewall.Ports {
 
 // entries are all blocks, for a wall to be compared with.
 func (d *daemon) entries(now time.Time) []firewall.Entry {
-	bs := d.ledger.List(now)
-	es := make([]firewall.Entry, len(bs))
-	for i, b := range bs {
-		es[i] = entryOf(b, d.set)
-		es[i].Cut = false // running connections were cut when the block was new
-	}
+	es := make([]firewall.Entry, 0, d.ledger.Stats().Blocks)
+	d.ledger.Each(now, func(b *ledger.Block) {
+		e := entryOf(*b, d.set)
+		e.Cut = false // running connections were cut when the block was new
+		es = append(es, e)
+	})
 	return es
 }
 

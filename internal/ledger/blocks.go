@@ -325,23 +325,38 @@ func (l *Ledger) renew(k pkey, r *record, now int64) {
 	l.wake(k, r)
 }
 
+// Each calls f for every block that stands at now, in no order and without
+// copying any: f must not keep or change it.
+func (l *Ledger) Each(now time.Time, f func(*Block)) { l.each(now.UnixNano(), f) }
+
+func (l *Ledger) each(now int64, f func(*Block)) {
+	for k, r := range l.blocks {
+		if p := l.waiting[k]; p != nil && p.Until.UnixNano() > now && (r.until <= now || p.Until.UnixNano() > r.until) {
+			f(p)
+		} else if r.until > now {
+			f(&r.Block)
+		}
+	}
+	for k, p := range l.waiting {
+		if l.blocks[k] == nil && p.Until.UnixNano() > now {
+			f(p)
+		}
+	}
+}
+
 // sorted lists the blocks that stand at now and that want wants, by prefix.
 func (l *Ledger) sorted(now int64, want func(netip.Prefix) bool) []Block {
-	var out []Block
-	add := func(k pkey) {
-		if b, stands := l.standing(k, now); stands && want(b.Prefix) {
-			out = append(out, b)
+	var found []*Block
+	l.each(now, func(b *Block) {
+		if want(b.Prefix) {
+			found = append(found, b)
 		}
+	})
+	slices.SortFunc(found, func(a, b *Block) int { return comparePrefixes(a.Prefix, b.Prefix) })
+	out := make([]Block, len(found))
+	for i, b := range found {
+		out[i] = *b
 	}
-	for k := range l.blocks {
-		add(k)
-	}
-	for k := range l.waiting {
-		if l.blocks[k] == nil {
-			add(k)
-		}
-	}
-	slices.SortFunc(out, func(a, b Block) int { return comparePrefixes(a.Prefix, b.Prefix) })
 	return out
 }
 

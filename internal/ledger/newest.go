@@ -28,18 +28,7 @@ func (l *Ledger) Newest(now time.Time, want func(*Block) bool, offset, limit int
 			heap.Fix(&kept, 0)
 		}
 	}
-	for k, r := range l.blocks {
-		if p := l.waiting[k]; p != nil && p.Until.UnixNano() > at && (r.until <= at || p.Until.UnixNano() > r.until) {
-			see(p)
-		} else if r.until > at {
-			see(&r.Block)
-		}
-	}
-	for k, p := range l.waiting {
-		if l.blocks[k] == nil && p.Until.UnixNano() > at {
-			see(p)
-		}
-	}
+	l.each(at, see)
 	page = make([]Block, max(0, len(kept)-max(offset, 0)))
 	for i := len(page) - 1; i >= 0; i-- {
 		page[i], _ = l.standing(keyOf(heap.Pop(&kept).(age).prefix), at)

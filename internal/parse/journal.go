@@ -7,14 +7,39 @@ import (
 )
 
 // journal reads a line whose envelope the journal took off and vouches for.
-// The time, the process and who wrote it are the journal's own word.
+// The time, the process and who wrote it are the journal's own word. Only what
+// root wrote is verified: anybody can make an installed program say anything
+// (LD_PRELOAD, ld.so(8)), so the name of the program proves nothing. A login
+// or failure of a service that runs as root, which a person or another program
+// wrote, is forged, and is no event.
 func (p *Parser) journal(line *source.Line, ev *Event) bool {
 	en := line.Entry
 	if !p.entry(trimEnd(line.Text), en, ev) {
 		return false
 	}
-	ev.Verified = ev.Verified || en.UID == 0 || trustedProgram(en.Exe, p.tag)
+	if ev.Outcome != Other && rootOnly(ev.Service) && forged(en, ev.Service) {
+		return false
+	}
+	ev.Verified = ev.Verified || en.UID == 0
 	return true
+}
+
+// forged reports whether an entry of a service of root's was written by
+// somebody's own process, or by a system account in another program: a service
+// may have processes of an account of its own (sshd's before the login).
+func forged(en *source.Entry, service string) bool {
+	const people = 1000 // login.defs(5), UID_MIN
+	base := en.Exe[bytes.LastIndexByte(en.Exe, '/')+1:]
+	return en.UID >= people || en.UID > 0 && !bytes.HasPrefix(base, []byte(service))
+}
+
+// rootOnly names the services whose logins are told of by processes of root.
+func rootOnly(service string) bool {
+	switch service {
+	case "sshd", "dropbear", "login", "su", "sudo", "telnetd", "rlogind", "rshd", "vsftpd", "proftpd", "gdm", "sddm", "lightdm", "xrdp", "cron":
+		return true
+	}
+	return false
 }
 
 // entry reads the message b of an entry.
@@ -43,33 +68,6 @@ func (p *Parser) entry(b []byte, en *source.Entry, ev *Event) bool {
 	ev.Time = en.Time
 	p.finish(ev)
 	return true
-}
-
-// trustedProgram reports whether exe is an installed program that bears tag's
-// name: nobody without rights can make it write what it does not mean. Programs
-// that write what they are told are none.
-func trustedProgram(exe, tag []byte) bool {
-	for _, p := range [...]string{"logger", "python", "perl", "php", "ruby", "node", "java", "lua", "bash", "dash", "busybox", "cat", "echo", "tee", "gawk", "mawk", "socat", "ncat"} {
-		if i := bytes.LastIndexByte(exe, '/'); bytes.HasPrefix(exe[i+1:], []byte(p)) {
-			return false
-		}
-	}
-	if i := bytes.IndexByte(tag, '/'); i > 0 {
-		tag = tag[:i]
-	}
-	if len(tag) < 3 {
-		return false
-	}
-	for _, dir := range [...]string{"/usr/sbin/", "/usr/bin/", "/usr/lib/", "/usr/libexec/", "/usr/local/sbin/", "/sbin/"} {
-		rest, ok := bytes.CutPrefix(exe, []byte(dir))
-		for ok && len(rest) > 0 {
-			if bytes.HasPrefix(rest, tag) {
-				return true
-			}
-			_, rest, ok = bytes.Cut(rest, []byte("/"))
-		}
-	}
-	return false
 }
 
 func appendUint(b []byte, v uint64) []byte {

@@ -1,6 +1,7 @@
-//go:build !linux
+//go:build !linux || cgo
 
 package priv
 
-// Confine does nothing here, and says so: Landlock is Linux's.
-func Confine(_, _ []string) (string, error) { return "no Landlock on this system", nil }
+// Confine does nothing here, and says so: Landlock is Linux's, and with cgo the
+// rights of all threads cannot be changed without relinking the C library.
+func Confine(_, _ []string) (string, error) { return "no Landlock in this build", nil }

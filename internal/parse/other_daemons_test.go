@@ -70,7 +70,6 @@ func TestNetLines(t *testing.T) {
 		{"[2026-11-20 10:31:48] NOTICE[9] chan_sip.c: Failed to authenticate device <sip:1@192.0.2.9>;tag=x", "-"},
 		{"2026-11-20 10:31:48.504993 96.80% [WARNING] sofia_reg.c:3223 IP 192.0.2.1 Rejected by register acl", "freeswitch failure 192.0.2.1 forbidden"},
 		{"11-20 10:31:48.504993 [WARN] [SOFIA] [sofia_reg.c:4130] Can't find user [u@d] from 192.0.2.1", "freeswitch failure 192.0.2.1 unknown_user u@d"},
-		{"Nov 20 10:31:48 mx freeswitch[7]: 0b8b5c3e-1f2d-4c5b-9a7e-2f4d6c8e0a1b 2026-11-20 10:31:48.504993 [WARNING] sofia_reg.c:2531 Can't find user [u@d] from 192.0.2.1", "freeswitch failure 192.0.2.1 unknown_user u@d"},
 		{"2026-11-20 10:31:48 [284] [WARNING] sofia_reg.c:1 Can't find user [u@d] from 192.0.2.1", "-"},
 		{"2026-11-20 10:31:48.504993 [WARNING] sofia_reg.c:1533 SIP auth challenge (REGISTER) on sofia profile 'p' for [u@d] from ip 192.0.2.1", "freeswitch other 192.0.2.1 u@d"},
 		{"2026-11-20 10:31:48.512 [info] <0.1.0>@ejabberd_c2s:wait:1 ({socket_state,p1_tls}) Failed authentication for u@example.org from IP 192.0.2.1 ({{192,0,2,1},12716})", "ejabberd failure 192.0.2.1 u@example.org"},

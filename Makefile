@@ -2,6 +2,8 @@
 # (as root it installs what they need with apt; elsewhere kernel tests skip).
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# HTTP/2 is for servers elsewhere: ours speak to proxies on this machine.
+TAGS = nethttpomithttp2
 LDFLAGS = -s -w -X stoplog/cmd.Version=$(VERSION)
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 NFPM = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
@@ -12,7 +14,7 @@ CORPUS ?=
 build: stoplog
 
 stoplog: FORCE
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o stoplog .
+	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o stoplog .
 
 FORCE:
 
@@ -85,5 +87,5 @@ cross:
 	set -e; for t in linux/amd64 linux/arm64 linux/arm/7 linux/riscv64 freebsd/amd64 openbsd/amd64 darwin/arm64; do \
 		os=$${t%%/*}; rest=$${t#*/}; arch=$${rest%%/*}; arm=$${rest#*/}; [ "$$arm" = "$$arch" ] && arm=; \
 		echo "$$os $$arch$${arm:+v$$arm}"; \
-		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch GOARM=$$arm $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/stoplog-$$os-$$arch$${arm:+v$$arm} .; \
+		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch GOARM=$$arm $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o dist/stoplog-$$os-$$arch$${arm:+v$$arm} .; \
 	done

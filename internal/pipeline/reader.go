@@ -63,6 +63,7 @@ func (k *Kit) Reader(o *source.Origin) (*Reader, error) {
 	if s := k.sourceOf(o); s != nil {
 		opt.Service, opt.Format = cmp.Or(opt.Service, s.Service), cmp.Or(opt.Format, s.Format)
 		opt.Client = parse.ClientOptions{Header: s.Client.Header, Trusted: s.Client.Trusted}
+		opt.Map = s.Fields
 		if s.Zone != nil {
 			opt.Location = s.Zone
 		}

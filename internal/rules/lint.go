@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"time"
+
+	"stoplog/internal/parse"
 )
 
 // lint warns of a rule that can never match, never breach, or matches
@@ -16,6 +18,7 @@ func (c *checker) lint(s *Set, r *Rule) {
 	if r.Pattern == nil && matchesAll(&r.Match) && blocks(r) {
 		in.warn(r.Line, "match: {outcome: failure}", "the rule %s matches every line that names an address", r.Name)
 	}
+	lintServices(in, s, r)
 	for i := range r.Levels {
 		lintLevel(in, r, &r.Levels[i])
 	}
@@ -145,5 +148,32 @@ func (c *checker) lintSet(b *book) {
 		c.warn(b.node.Line, b.node.Column, "use: auto", "there are no rules: nothing is ever blocked")
 	} else if len(b.Sources) == 0 {
 		c.warn(b.node.Line, b.node.Column, "sources: [auth]", "there are no sources: nothing is read")
+	}
+}
+
+// lintServices warns of services that no line is of: a misspelt name makes a
+// rule that never matches.
+func lintServices(in *sink, s *Set, r *Rule) {
+	if r.Pattern != nil || len(r.Match.Services) == 0 {
+		return
+	}
+	known := parse.Services()
+	for _, src := range s.Sources {
+		known = append(known, src.Service)
+	}
+	for _, other := range s.Rules {
+		if other.Pattern != nil {
+			known = append(known, other.Name)
+		}
+	}
+	for _, name := range r.Match.Services {
+		if slices.Contains(known, name) {
+			continue
+		}
+		hint := ""
+		if near := nearest(name, known); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		in.warn(r.Line, hint, "the rule %s: no line that stoplog reads is of a service %q, unless a program names itself so in JSON", r.Name, clip(name))
 	}
 }

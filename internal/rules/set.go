@@ -85,7 +85,10 @@ type Source struct {
 	Service string   // hint of what writes it, empty to sniff
 	Format  string   // "", "combined", "json", a log_format string…
 	Client  Client
-	Zone    *time.Location // of stamps that name none; nil: the machine's
+	// Fields tells, for the formats json and logfmt, by which dotted path a
+	// field of the event is found; none: the usual names are tried.
+	Fields map[string]string
+	Zone   *time.Location // of stamps that name none; nil: the machine's
 	// Units, Identifiers and Matches restrict the journal.
 	Units, Identifiers, Matches []string
 	// Ready is the ready rule that brought it, empty when the file names it.

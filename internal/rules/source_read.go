@@ -59,6 +59,7 @@ func sourceFields() []field[sourceEntry] {
 		}},
 		key("service", "what writes it; recognised when left out", text("a service's name"), func(s *sourceEntry) *string { return &s.Service }),
 		key("format", "combined, common, vhost, json, logfmt, or a log_format; recognised when left out", text("a format"), func(s *sourceEntry) *string { return &s.Format }),
+		key("fields", "of the formats json and logfmt: where ip, user, time, status, path, message… are, as dotted paths; the usual names are tried when left out", tableOf("fields", text("a dotted path"), nil), func(s *sourceEntry) *map[string]string { return &s.Fields }),
 		key("client", "who the client is when a proxy stands before the server", clientValue(), func(s *sourceEntry) *Client { return &s.Client }),
 		key("zone", "of stamps that name none, such as Europe/Zurich or UTC", text("a time zone"), func(s *sourceEntry) *string { return &s.zone }),
 	}
@@ -106,6 +107,10 @@ func (c *checker) source(n *yaml.Node, e sourceEntry) (Source, bool) {
 			ok = false
 		}
 		s.Zone = loc
+	}
+	if s.Fields != nil && s.Format != "json" && s.Format != "logfmt" {
+		c.fail(n, "format: json", "fields belongs to the formats json and logfmt")
+		ok = false
 	}
 	if s.Exclude != nil && s.Kind != File {
 		c.fail(n, "", "exclude belongs to file")

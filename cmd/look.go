@@ -219,7 +219,7 @@ func printExplanation(w io.Writer, x control.Explanation, now time.Time) error {
 		fmt.Fprintf(&b, "%s is not blocked.\n", x.Addr)
 	}
 	for _, k := range x.Blocked {
-		fmt.Fprintf(&b, "%s is blocked as part of %s by %s since %s, until %s (in %s).\n", x.Addr, k.Prefix, plain(k.Rule), stamp(k.Since), stamp(k.Until), ago(k.Until.Sub(now)))
+		fmt.Fprintf(&b, "%s is blocked as part of %s %s since %s, until %s (in %s).\n", x.Addr, k.Prefix, byWhom(k), stamp(k.Since), stamp(k.Until), ago(k.Until.Sub(now)))
 		if k.Reason != "" {
 			fmt.Fprintf(&b, "  %s\n", plain(k.Reason))
 		}
@@ -236,8 +236,16 @@ func printExplanation(w io.Writer, x control.Explanation, now time.Time) error {
 	for _, k := range x.KnownGood {
 		fmt.Fprintf(&b, "Known-good: %s.\n", plain(k))
 	}
+	empty := 0
 	for _, l := range x.Levels {
+		if l.Level == 0 {
+			empty++
+			continue
+		}
 		fmt.Fprintf(&b, "Bucket %s of %s: %.1f of %d.\n", plain(l.Key), plain(l.Rule), l.Level, l.Capacity)
+	}
+	if empty > 0 {
+		fmt.Fprintf(&b, "%s empty.\n", areEmpty(empty, len(x.Levels)))
 	}
 	for _, a := range x.Advice {
 		fmt.Fprintln(&b, plain(a))
@@ -247,4 +255,22 @@ func printExplanation(w io.Writer, x control.Explanation, now time.Time) error {
 	}
 	fmt.Fprintln(w)
 	return printHistory(w, x.History)
+}
+
+// byWhom says what blocked: a rule, or somebody by hand.
+func byWhom(b control.Block) string {
+	if b.By != "" {
+		return "by " + plain(b.By)
+	}
+	return "by the rule " + plain(b.Rule)
+}
+
+func areEmpty(n, of int) string {
+	switch {
+	case n == of:
+		return "All its buckets are"
+	case n == 1:
+		return "1 other bucket is"
+	}
+	return fmt.Sprintf("%d other buckets are", n)
 }

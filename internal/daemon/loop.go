@@ -17,6 +17,7 @@ import (
 const (
 	lookEvery  = 2 * time.Second // files that may have changed, protected addresses
 	sweepEvery = time.Minute     // drained buckets
+	leanEvery  = 10 * time.Minute
 )
 
 // loop owns the state: it takes batches, does what others ask for, and lets
@@ -31,6 +32,8 @@ func (d *daemon) loop(ctx context.Context, batches <-chan *source.Batch) {
 	defer look.Stop()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
+	thin := time.NewTicker(leanEvery)
+	defer thin.Stop()
 	expiry := time.NewTimer(time.Hour)
 	defer expiry.Stop()
 	caughtUp := d.sources.CaughtUp()
@@ -55,6 +58,8 @@ func (d *daemon) loop(ctx context.Context, batches <-chan *source.Batch) {
 			d.lookAround(time.Now())
 		case <-sweep.C:
 			d.engine.Sweep(time.Now().UnixNano())
+		case <-thin.C:
+			lean.GiveBack() // a few milliseconds; orders and reloads leave much behind
 		case <-hup:
 			d.reload(time.Now(), "SIGHUP")
 		case <-ctx.Done():

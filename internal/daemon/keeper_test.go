@@ -304,6 +304,12 @@ func TestLockdownEndsByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	// A first start begins at the end of the log: wait until that is known.
+	for deadline := time.Now().Add(30 * time.Second); x.status(t).State == "recovering"; {
+		if time.Now().After(deadline) {
+			t.Fatal("the log is not followed")
+		}
+	}
 	for i := range 3 {
 		fmt.Fprintf(f, "%s host sshd[%d]: Failed password for root from 192.0.2.%d port 4000 ssh2\n", time.Now().UTC().Format(time.RFC3339), i, 10*i)
 	}

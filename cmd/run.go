@@ -278,8 +278,8 @@ func serve(ctx context.Context, e *env, o runOptions, h handover) error {
 	if err != nil {
 		return err
 	}
-	set, _, name := e.loadRules(o.config)
-	shut, err := confine(e, o, set)
+	first, problems, name := e.loadRules(o.config)
+	shut, err := confine(e, o, first)
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,10 @@ func serve(ctx context.Context, e *env, o runOptions, h handover) error {
 		DryRun: o.dryRun, Rights: fmt.Sprintf("uid %d, capabilities: %s, %s", os.Geteuid(), priv.Names(held), shut.said),
 		FlagsDir: o.flags, Since: since, Log: log, SaveEvery: o.save,
 		Load: func() (*rules.Set, []rules.Problem) {
-			set, ps, _ := e.loadRules(o.config)
+			set, ps := first, problems // read a moment ago, for the start
+			if first, problems = nil, nil; set == nil && ps == nil {
+				set, ps, _ = e.loadRules(o.config)
+			}
 			shut.warn(log, set)
 			return set, ps
 		},

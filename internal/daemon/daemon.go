@@ -1,6 +1,8 @@
 // Package daemon wires the house: sources, pipeline, walls, the
-// administrator's door. It is the only place that starts goroutines, tells
-// the time and decides what happens on reload and at the end.
+// administrator's door. It starts every part on a goroutine of its own and
+// waits for all of them, tells the pipeline the time, and decides what happens
+// on reload and at the end. A part that needs goroutines inside (a reader of a
+// pipe, a server's connections) waits for them itself before it returns.
 package daemon
 
 import (

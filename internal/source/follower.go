@@ -31,7 +31,8 @@ type follower struct {
 	counted  bool   // the Set waits for this one to catch up
 	check    bool   // look at the name again
 	lastSame time.Time
-	queued   bool // in the engine's queue
+	listed   time.Time // the directory's time when it was listed last for want of a file
+	queued   bool      // in the engine's queue
 	polled   bool
 	lines    int64     // handed on
 	visited  time.Time // last
@@ -71,6 +72,21 @@ func (f *follower) indexOf(id fileID) int {
 		}
 	}
 	return -1
+}
+
+// stalest is the rotated file that was read to its end and has not grown for
+// the longest time, -1 when there is none.
+func (f *follower) stalest() int {
+	stalest := -1
+	for i, s := range f.chain[:max(0, len(f.chain)-1)] {
+		if !s.atEnd || s.packed != nil {
+			continue
+		}
+		if stalest < 0 || s.grown.Before(f.chain[stalest].grown) {
+			stalest = i
+		}
+	}
+	return stalest
 }
 
 // posAfter is where to resume once the lines of chain[i] up to now are

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"time"
 )
 
@@ -73,8 +74,32 @@ func (e *engine) lost(f *follower, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		f.fresh = false // it will be new, all of it unread
 		e.resumeWithout(f)
+		e.missedWithout(f)
 	}
 	f.showState()
+}
+
+// missedWithout puts into the chain what came under the name and was rotated
+// away since it was last looked at: the next file may be long in coming.
+func (e *engine) missedWithout(f *follower) {
+	if f.lastSame.IsZero() {
+		return
+	}
+	now := time.Now()
+	dir, err := statPath(filepath.Dir(f.path))
+	if err != nil || dir.mtime.Equal(f.listed) {
+		return
+	}
+	known := len(f.chain)
+	e.addMissed(f, nil, f.lastSame.Add(-clockTick))
+	f.lastSame = now
+	if now.Sub(dir.mtime) > clockTick {
+		f.listed = dir.mtime // a change to come will show in it
+	}
+	if len(f.chain) > known {
+		e.bound(f)
+		e.enqueue(f)
+	}
 }
 
 // open makes the file that the name of f leads to the newest of the chain.

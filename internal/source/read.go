@@ -215,13 +215,15 @@ func (e *engine) retire(f *follower) {
 	}
 }
 
-// bound gives up the oldest files over maxOlder that were read to their end.
+// bound gives up files over maxOlder that were read to their end, those first
+// that did not grow for the longest time: a writer that hears of rotations
+// late may be many of them behind, and is known by what it writes.
 func (e *engine) bound(f *follower) {
-	for i := 0; len(f.chain) > maxOlder && i < len(f.chain)-1; {
-		if f.chain[i].atEnd && f.chain[i].packed == nil {
-			e.remove(f, i)
-			continue
+	for len(f.chain) > maxOlder+1 {
+		i := f.stalest()
+		if i < 0 {
+			return
 		}
-		i++
+		e.remove(f, i)
 	}
 }

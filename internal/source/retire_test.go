@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,24 @@ func TestDeletedFileIsClosedOnceQuiet(t *testing.T) {
 	r.wantTexts("new")
 }
 
+// A log that is not created anew (logrotate's nocreate) may come under its name
+// and be rotated away before anybody looked.
+func TestFileThatWasNeverSeenUnderItsNameIsRead(t *testing.T) {
+	dir := t.TempDir()
+	path := writeFile(t, filepath.Join(dir, "app.log"), "")
+	r := startSet(t, Options{}, Spec{File: path})
+	r.caughtUp()
+	appendTo(t, path, "one\n")
+	r.wantTexts("one")
+	must(t, os.Rename(path, path+".2"))
+	r.state(path, Waiting)
+	unseen := writeFile(t, filepath.Join(dir, "unseen"), "two\n")
+	must(t, os.Rename(unseen, path+".1"))
+	r.wantTexts("one", "two")
+	appendTo(t, path+".1", "late\n")
+	r.wantTexts("one", "two", "late")
+}
+
 func TestHalfALineAtARotatedEndIsSaid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.log")
 	w := openAppend(t, path)
@@ -91,6 +110,31 @@ func TestManyRotationsKeepFewFilesOpen(t *testing.T) {
 	}
 	if n := len(opened(t, dir)); n > maxOlder+1 {
 		t.Errorf("%d files are open, want no more than %d", n, maxOlder+1)
+	}
+}
+
+// rsyslogd hears of a HUP when it gets round to it, and goes on writing to a
+// file that was rotated, packed and deleted many rotations ago.
+func TestWriterManyRotationsBehindIsHeard(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "app.log")
+	w := openAppend(t, path)
+	r := startSet(t, Options{}, Spec{File: path})
+	r.caughtUp()
+	c := &counter{t: t}
+	for i := range 3 * maxOlder {
+		c.write(w, 1)
+		r.until("the line", func() bool { return len(r.lines) == c.next })
+		must(t, os.Rename(path, fmt.Sprintf("%s.%d", path, i)))
+		if i == 0 {
+			must(t, os.Remove(path+".0"))
+		}
+		writeFile(t, path, "")
+		r.until("the new file to be opened", func() bool { return slices.Contains(opened(t, dir), "app.log") })
+	}
+	c.check(r)
+	if n := len(opened(t, dir)); n > maxOlder+2 { // and the writer's own
+		t.Errorf("%d files are open, want no more than %d", n, maxOlder+2)
 	}
 }
 

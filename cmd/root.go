@@ -55,15 +55,20 @@ type env struct {
 	in      io.Reader
 	socket  string
 	json    bool
+	// asked gets the signals that ask to end, from before ctx knows of them:
+	// between a signal and the end of ctx goroutines have to run.
+	asked chan os.Signal
 }
 
 // Main runs the command line args (without the program's name) with the
 // built-in rules and returns the exit code. It blocks until done or, for run,
 // until SIGINT or SIGTERM.
 func Main(example []byte, args []string) int {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	e := &env{example: example, out: os.Stdout, errw: os.Stderr, in: os.Stdin}
+	e := &env{example: example, out: os.Stdout, errw: os.Stderr, in: os.Stdin, asked: asked}
 	return execute(ctx, e, args)
 }
 

@@ -88,6 +88,11 @@ func runRun(ctx context.Context, e *env, o runOptions) error {
 		}
 		return serve(ctx, e, o, left)
 	}
+	// What is caught would be lost with this image, so a signal ends it at once
+	// from here on. What was caught before is told to asked, which is looked at
+	// before the image goes: by then a thread that was only about to tell has
+	// done so.
+	priv.DefaultSignals(syscall.SIGINT, syscall.SIGTERM)
 	set, problems, _ := e.loadRules(o.config)
 	if set == nil {
 		return e.rulesError(problems)
@@ -101,8 +106,6 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 	// Asked to read the rules again before they are in use: they are new. The
 	// daemon listens once it runs.
 	signal.Ignore(syscall.SIGHUP)
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGINT, syscall.SIGTERM)
 	plan, notes, err := whom(o)
 	if err != nil {
 		return err
@@ -129,11 +132,8 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 			return err
 		}
 	}
-	// What was caught would be lost with this image: a signal that comes now
-	// ends us at once, one that came already does when Stop has delivered it.
-	priv.DefaultSignals(syscall.SIGINT, syscall.SIGTERM)
-	signal.Stop(asked)
-	if len(asked) > 0 || ctx.Err() != nil {
+	signal.Stop(e.asked)
+	if len(e.asked) > 0 {
 		l.Close()
 		os.Remove(e.socket)
 		return nil

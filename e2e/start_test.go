@@ -17,9 +17,14 @@ const idleRules = "use: []\nprotect: {own: false, ssh_peers: false}\nsources: [{
 // chooses: it must never go on as if nobody had asked.
 func TestSignalDuringStart(t *testing.T) {
 	p := newPlain(t, idleRules)
-	for i := range 20 {
+	for i := range 200 {
 		p.start(t)
-		delay := time.Duration(1+rand.IntN(60)) * time.Millisecond
+		// Most of them before the program is executed anew without its rights.
+		longest := 12 * time.Millisecond
+		if i%10 == 0 {
+			longest = 60 * time.Millisecond
+		}
+		delay := time.Millisecond + rand.N(longest)
 		time.Sleep(delay) // not to wait for anything: the instant is the test's input
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		select {

@@ -31,6 +31,7 @@ type follower struct {
 	counted  bool   // the Set waits for this one to catch up
 	check    bool   // look at the name again
 	lastSame time.Time
+	relist   time.Time // since when files were rotated that were then being packed, if any
 	listed   time.Time // the directory's time when it was listed last for want of a file
 	queued   bool      // in the engine's queue
 	polled   bool

@@ -25,6 +25,9 @@ func (e *engine) look(f *follower) {
 	if cur != nil && cur.packed == nil && cur.fileID == info.fileID {
 		e.freshen(f, cur, info)
 		f.lastSame, f.gone = now, nil
+		if !f.relist.IsZero() {
+			e.addUnfinished(f, now)
+		}
 		return
 	}
 	if o := e.byFile[info.fileID]; o != nil && o != f {
@@ -184,71 +187,93 @@ func (e *engine) add(f *follower, s *segment) {
 const relists = 10
 
 // addMissed appends the rotated files that were last written since t and that
-// are neither s nor known.
+// are neither s nor known. Those that are just being packed are looked at again
+// for a while: most are of a file that we know.
 func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
+	f.relist = time.Time{}
 	for range relists {
-		if e.addListed(f, s, writtenSince(siblings(f.path), t)) {
+		if e.addListed(f, s, t) {
 			return
 		}
 	}
 }
 
-// addListed appends those of list that are neither s nor known, and reports
-// whether each still had its name.
-func (e *engine) addListed(f *follower, s *segment, list []sibling) bool {
-	for _, sib := range list {
-		if s != nil && sib.fileID == s.fileID || e.known(f, sib) {
+// relistFor is how long a file may take to be packed.
+const relistFor = time.Minute
+
+// addUnfinished adds the rotated files that were being packed when they were
+// looked at, before the newest file.
+func (e *engine) addUnfinished(f *follower, now time.Time) {
+	if now.Sub(f.relist) > relistFor {
+		f.relist = time.Time{}
+		return
+	}
+	cur, known := f.current(), len(f.chain)
+	f.chain = f.chain[:known-1]
+	e.addMissed(f, cur, f.relist)
+	f.chain = append(f.chain, cur)
+	if len(f.chain) > known {
+		e.bound(f)
+		e.enqueue(f)
+	}
+}
+
+// addListed appends what addMissed wants, and reports whether each file still
+// had the name by which it was listed.
+func (e *engine) addListed(f *follower, s *segment, t time.Time) bool {
+	for _, sib := range writtenSince(siblings(f.path), t) {
+		if s != nil && sib.fileID == s.fileID || e.byFile[sib.fileID] != nil {
 			continue
 		}
-		missed := e.openSibling(f, sib)
-		if missed == nil {
-			continue
-		}
-		if missed.fileID != sib.fileID {
+		missed, err := e.openSibling(f, sib)
+		switch {
+		case errors.Is(err, errUnfinished):
+			f.relist = t
+		case err != nil:
+			e.report(f.path, err)
+		case missed.fileID != sib.fileID:
 			missed.close()
 			return false
+		case e.known(f, missed):
+			missed.close()
+		default:
+			e.fromClosed(missed)
+			e.add(f, missed)
 		}
-		e.fromClosed(missed)
-		e.add(f, missed)
 	}
 	return true
 }
 
-// known reports whether a rotated file is open, was read, or is a copy,
-// compressed or not, of one that is or was.
-func (e *engine) known(f *follower, sib sibling) bool {
-	if e.closedAt[sib.fileID].finished || e.byFile[sib.fileID] != nil {
-		return true
-	}
-	head := headOf(sib.path)
-	for _, s := range f.chain {
-		if s.fileID == sib.fileID || s.print.isOf(head) {
+// known reports whether a rotated file, just opened, was read, or is a copy,
+// compressed or not, of one that is open or was.
+func (e *engine) known(f *follower, s *segment) bool {
+	head := s.head()
+	for _, o := range f.chain {
+		if o.fileID == s.fileID || o.print.isOf(head) {
 			return true
 		}
 	}
 	for id, c := range e.closedAt {
-		if c.path == f.path && id != sib.fileID && (fingerprint{c.Print, c.PLen}).isOf(head) {
+		print := fingerprint{c.Print, c.PLen}
+		switch {
+		case c.path != f.path:
+		case id != s.fileID && print.isOf(head):
+			return true
+		case id == s.fileID && c.finished && print.begins(head):
 			return true
 		}
 	}
 	return false
 }
 
-// openSibling opens a rotated file at its start, nil when that fails, which
-// is reported.
-func (e *engine) openSibling(f *follower, sib sibling) *segment {
+// openSibling opens a rotated file at its start.
+func (e *engine) openSibling(f *follower, sib sibling) (*segment, error) {
 	if isCompressedName(sib.path) {
-		s, err := openPacked(sib.path, e.pool, f.maxLine, 0)
-		if err != nil {
-			e.report(f.path, err)
-			return nil
-		}
-		return s
+		return openPacked(sib.path, e.pool, f.maxLine)
 	}
 	s, err := openSegment(sib.path, f.maxLine, time.Now())
 	if err != nil {
-		e.report(f.path, fmt.Errorf("reading %s: %w", sib.path, err))
-		return nil
+		return nil, fmt.Errorf("reading %s: %w", sib.path, err)
 	}
-	return s
+	return s, nil
 }

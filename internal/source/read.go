@@ -134,19 +134,21 @@ func (e *engine) truncated(f *follower, i int) {
 // that is being made, or of what the file holds now, is none of them: that is
 // read from the file.
 func (e *engine) addCopies(f *follower, i int, t time.Time) {
-	cur := make([]byte, printMax)
-	n, _ := f.chain[i].h.ReadAt(cur, 0)
+	cur := f.chain[i].head()
 	for _, sib := range writtenSince(siblings(f.path), t) {
-		if e.known(f, sib) {
+		if e.byFile[sib.fileID] != nil {
 			continue
 		}
-		head := headOf(sib.path)
-		if m := min(len(head), n); len(head) == 0 || m > 0 && bytes.Equal(head[:m], cur[:m]) {
-			continue
-		}
-		dup, err := openPacked(sib.path, e.pool, f.maxLine, 0)
+		dup, err := openPacked(sib.path, e.pool, f.maxLine)
 		if err != nil {
-			e.report(f.path, err)
+			if !errors.Is(err, errUnfinished) {
+				e.report(f.path, err)
+			}
+			continue
+		}
+		head := dup.head()
+		if m := min(len(head), len(cur)); e.known(f, dup) || len(head) == 0 || m > 0 && bytes.Equal(head[:m], cur[:m]) {
+			dup.close()
 			continue
 		}
 		f.chain = slices.Insert(f.chain, i, dup)

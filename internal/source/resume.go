@@ -96,15 +96,22 @@ func (e *engine) findCopy(f *follower, list []sibling, p Pos) *segment {
 		return nil
 	}
 	for _, sib := range slices.Backward(list) {
-		if e.byFile[sib.fileID] != nil || !printMatches(sib.path, print) {
+		if e.byFile[sib.fileID] != nil {
 			continue
 		}
-		s, err := openPacked(sib.path, e.pool, f.maxLine, p.Offset)
+		s, err := openPacked(sib.path, e.pool, f.maxLine)
 		if err != nil {
+			continue // not one that can be read, nor that we ever read
+		}
+		if !print.begins(s.head()) {
+			s.close()
+			continue
+		}
+		if err := s.skip(p.Offset); err != nil {
+			s.close()
 			e.report(f.path, fmt.Errorf("reading %s: %w", sib.path, err))
 			continue
 		}
-		s.print = print
 		return s
 	}
 	return nil

@@ -78,6 +78,27 @@ func TestFileThatWasNeverSeenUnderItsNameIsRead(t *testing.T) {
 	r.wantTexts("one", "two", "late")
 }
 
+// logrotate packs a file while we look at what was rotated: what is not yet
+// whole is no copy of anything, and is looked at again.
+func TestFileThatIsBeingPackedIsReadOnceWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := writeFile(t, filepath.Join(dir, "app.log"), "")
+	r := startSet(t, Options{}, Spec{File: path})
+	r.caughtUp()
+	appendTo(t, path, "one\n")
+	r.wantTexts("one")
+	whole, err := os.ReadFile(pack(t, "gzip", filepath.Join(dir, "whole"), "unseen\n"))
+	must(t, err)
+	half := filepath.Join(dir, "app.log.2.gz")
+	must(t, os.WriteFile(half, whole[:len(whole)/2], 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "app.log.3.gz"), nil, 0o644))
+	must(t, os.Rename(path, path+".1"))
+	writeFile(t, path, "two\n")
+	r.wantTexts("one", "two")
+	must(t, os.WriteFile(half, whole, 0o644))
+	r.wantTexts("one", "two", "unseen")
+}
+
 func TestHalfALineAtARotatedEndIsSaid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.log")
 	w := openAppend(t, path)

@@ -254,7 +254,7 @@ func (e *engine) sweep() {
 	all := now.Sub(e.lastSweep) >= sweepEvery
 	missing := now.Sub(e.lastMissed) >= missingEvery
 	for _, f := range e.list {
-		if all || f.polled || e.dirs == nil || missing && (f.gone != nil || len(f.chain) > 1) {
+		if all || f.polled || e.dirs == nil || missing && (f.gone != nil || len(f.chain) > 1 || !f.relist.IsZero()) {
 			f.check = true
 			e.enqueue(f)
 		}

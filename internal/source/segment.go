@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -22,6 +23,7 @@ type segment struct {
 
 	packed *unpacked // of a compressed file, with its reader
 	stream *lineReader
+	first  []byte // of a packed file: its content's beginning
 
 	cutTold  int64     // of the cut lines, those in the status
 	holed    bool      // it was truncated, and may begin with a hole
@@ -52,26 +54,61 @@ func openSegment(path string, maxLine int, now time.Time) (*segment, error) {
 	}, nil
 }
 
-// openPacked opens a finished file, compressed or not, at the offset off of its
-// content, or at its end when that comes before.
-func openPacked(path string, pool *pools, maxLine int, off int64) (*segment, error) {
+// errUnfinished says that a compressed file ends too early to tell what it is:
+// somebody is writing it.
+var errUnfinished = errors.New("not yet written to its end")
+
+// openPacked opens a finished file, compressed or not, at its start.
+func openPacked(path string, pool *pools, maxLine int) (*segment, error) {
 	u, err := openUnpacked(path)
 	if err != nil {
-		return nil, err
+		return nil, unfinished(err)
 	}
 	info, err := handle(u.fd()).stat()
 	if err != nil {
 		u.Close()
 		return nil, err
 	}
-	if _, err := io.CopyN(io.Discard, u, off); err != nil && err != io.EOF {
-		u.Close()
-		return nil, err
+	head, err := readHead(u)
+	if err == nil && len(head) == 0 && isCompressedName(path) {
+		err = io.ErrUnexpectedEOF
 	}
-	s := &segment{path: path, h: -1, fileInfo: info, off: off, packed: u, finished: true}
-	s.stream = newLineReader(u, pool, maxLine)
-	s.stream.off, s.stream.known = off, off == 0
+	if err != nil {
+		u.Close()
+		return nil, unfinished(fmt.Errorf("reading %s: %w", path, err))
+	}
+	s := &segment{path: path, h: -1, fileInfo: info, print: printOf(head), first: head, packed: u, finished: true}
+	s.stream = newLineReader(io.MultiReader(bytes.NewReader(head), u), pool, maxLine)
 	return s, nil
+}
+
+// unfinished is errUnfinished when err is of a file that ends too early.
+func unfinished(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errUnfinished
+	}
+	return err
+}
+
+// skip goes on at the offset off of a packed file's content, or at its end
+// when that comes before. Nothing was read of it yet.
+func (s *segment) skip(off int64) error {
+	if _, err := io.CopyN(io.Discard, s.stream.r, off); err != nil && err != io.EOF {
+		return err
+	}
+	s.off, s.stream.off, s.stream.known = off, off, off == 0
+	return nil
+}
+
+// head reads the beginning of the file, as much as a fingerprint covers,
+// whatever was read of it.
+func (s *segment) head() []byte {
+	if s.packed != nil {
+		return s.first
+	}
+	b := make([]byte, printMax)
+	n, _ := s.h.ReadAt(b, 0)
+	return b[:n]
 }
 
 // close gives up the file. It must not be used afterwards.

@@ -120,28 +120,18 @@ func openUnpacked(path string) (*unpacked, error) {
 	return u, nil
 }
 
-// headOf returns the beginning of the file's unpacked content, as much as a
-// fingerprint covers; nothing when it cannot be read.
-func headOf(path string) []byte {
-	u, err := openUnpacked(path)
-	if err != nil {
-		return nil
-	}
-	defer u.Close()
+// readHead reads the beginning of unpacked content, as much as a fingerprint
+// covers or all there is. An error tells that it ended within its packing.
+func readHead(r io.Reader) ([]byte, error) {
 	head := make([]byte, printMax)
-	n, _ := io.ReadFull(u, head)
-	return head[:n]
-}
-
-// printMatches reports whether the unpacked content of the file at path has
-// fingerprint p.
-func printMatches(path string, p fingerprint) bool {
-	u, err := openUnpacked(path)
-	if err != nil {
-		return false
+	for n := 0; ; {
+		m, err := r.Read(head[n:])
+		n += m
+		if n == len(head) || err == io.EOF {
+			return head[:n], nil
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	defer u.Close()
-	head := make([]byte, p.n)
-	n, err := io.ReadFull(u, head)
-	return err == nil && printOf(head[:n]) == p
 }

@@ -35,7 +35,7 @@ func (x *index) find(key uint64, conns []conn) (int32, bool) {
 
 // put enters connection i of key, which is not in it yet.
 func (x *index) put(i int32, key uint64) {
-	if 2*(x.n+1) > len(x.places) {
+	if 2*x.n >= len(x.places) {
 		old := x.places
 		x.places = make([]uint64, max(2*len(old), fewestPlaces))
 		for _, v := range old {

@@ -207,6 +207,36 @@ type Weight struct {
 type lookup struct {
 	read reader
 	by   map[string]int
+	most int
+	// some holds the traits of the values that have a weight: most others are
+	// told by theirs that they have none.
+	some [4]uint64
+}
+
+func newLookup(read reader, by map[string]int) lookup {
+	l := lookup{read: read, by: by}
+	for v, n := range by {
+		t := trait([]byte(v))
+		l.some[t/64] |= 1 << (t % 64)
+		l.most = max(l.most, n)
+	}
+	return l
+}
+
+// trait is eight bits of a text's length and its first and last byte.
+func trait(v []byte) uint8 {
+	if len(v) == 0 {
+		return 0
+	}
+	return uint8(len(v))*31 ^ v[0]*7 ^ v[len(v)-1]*53
+}
+
+// of is the weight of a value, 0 for none.
+func (l *lookup) of(v []byte) int {
+	if t := trait(v); l.some[t/64]>>(t%64)&1 == 0 {
+		return 0
+	}
+	return l.by[string(v)]
 }
 
 type weighing struct {
@@ -218,8 +248,12 @@ type weighing struct {
 func (w *Weight) Of(ev *parse.Event, o *source.Origin) int {
 	n := w.Kinds[ev.Kind&7]
 	for i := range w.exact {
-		if s, ok := w.exact[i].read(ev, o); ok {
-			n = max(n, w.exact[i].by[string(s.text)])
+		l := &w.exact[i]
+		if l.most <= n {
+			continue
+		}
+		if s, ok := l.read(ev, o); ok {
+			n = max(n, l.of(s.text))
 		}
 	}
 	for i := range w.conds {
@@ -250,10 +284,8 @@ func (w *Weight) Most() int {
 	for _, c := range w.conds {
 		n = max(n, c.n)
 	}
-	for _, x := range w.exact {
-		for _, v := range x.by {
-			n = max(n, v)
-		}
+	for i := range w.exact {
+		n = max(n, w.exact[i].most)
 	}
 	return n
 }

@@ -332,7 +332,7 @@ func weighField(f eventField, n value[int]) field[Weight] {
 			}
 		})
 		if len(exact) > 0 {
-			w.exact = append(w.exact, lookup{f.read, exact})
+			w.exact = append(w.exact, newLookup(f.read, exact))
 		}
 	}}
 }

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"log/slog"
 	"path/filepath"
 	"strings"
 
@@ -43,19 +42,20 @@ func confine(e *env, o runOptions, set *rules.Set) (confinement, error) {
 	return confinement{said: said, on: strings.HasPrefix(said, "Landlock"), read: append(read, write...)}, err
 }
 
-// warn tells of what rules that are read later want and cannot have.
-func (c confinement) warn(log *slog.Logger, set *rules.Set) {
-	if !c.on || set == nil {
-		return
+// lacks tells what rules that are read later want and cannot have.
+func (c confinement) lacks(set *rules.Set) (out []string) {
+	if !c.on {
+		return nil
 	}
 	for _, p := range append(readPlaces(set), writePlaces(set)...) {
 		if !c.covers(p) {
-			log.Warn("a place that was not in the rules at the start is shut: restart to open it", "path", p)
+			out = append(out, p+" was not in the rules at the start and is shut: restart to open it")
 		}
 	}
 	if startsPrograms(set) {
-		log.Warn("programs that the rules start now see as little as this process: restart to let them see more")
+		out = append(out, "programs that the rules start see as little as this process: restart to let them see more")
 	}
+	return out
 }
 
 func (c confinement) covers(path string) bool {

@@ -292,9 +292,9 @@ func serve(ctx context.Context, e *env, o runOptions, h handover) error {
 			if first, problems = nil, nil; set == nil && ps == nil {
 				set, ps, _ = e.loadRules(o.config)
 			}
-			shut.warn(log, set)
 			return set, ps
 		},
+		Lacks: shut.lacks,
 		Ready: func() { notifyReady(log) },
 		Alive: func() { notify(log, "WATCHDOG=1") }, AliveEvery: watchdogEvery(),
 	})

@@ -32,6 +32,9 @@ type Options struct {
 	// Load reads the rules, at the start and at each reload. It must be safe
 	// to call at any time.
 	Load func() (*rules.Set, []rules.Problem)
+	// Lacks, when set, tells what of rules that were read later this process
+	// cannot do until it is started anew.
+	Lacks func(*rules.Set) []string
 	// RulesName is what status calls them.
 	RulesName string
 	StateDir  string // must exist and be writable
@@ -94,6 +97,8 @@ type daemon struct {
 	saveErr    error
 	reloadedAt time.Time
 	reloadErr  string
+	lacks      []string // of the rules in use
+	listErr    string   // of the files of allowed and denied prefixes
 	notes      []string
 	protected  []protect.Addr
 	files      fileTimes

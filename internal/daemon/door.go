@@ -324,7 +324,7 @@ func (d *daemon) deletedByHand(ps []netip.Prefix, now time.Time) {
 func (d *daemon) trouble() []string {
 	var ts []string
 	w := d.keeper.status()
-	for _, s := range []string{w.err, w.full, d.reloadErr} {
+	for _, s := range append([]string{w.err, w.full, d.reloadErr, d.listErr}, d.lacks...) {
 		if s != "" {
 			ts = append(ts, s)
 		}

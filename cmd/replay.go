@@ -75,6 +75,9 @@ func runReplay(ctx context.Context, e *env, o replayOptions, files []string) err
 	if err != nil {
 		return err
 	}
+	for _, n := range sum.Notes {
+		fmt.Fprintln(e.errw, "stoplog:", plain(n))
+	}
 	if e.json {
 		s := replaySummary{"summary", sum.Lines, sum.Events, sum.Blocks, sum.Prevented}
 		if err := json.NewEncoder(w).Encode(s); err != nil {

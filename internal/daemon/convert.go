@@ -83,8 +83,10 @@ func (d *daemon) tellPolicy() {
 func (d *daemon) ledgerOptions(set *rules.Set) ledger.Options {
 	allow, allowProblems := set.Allow.Read()
 	deny, denyProblems := set.Deny.Read()
+	d.listErrs = nil
 	for _, p := range append(allowProblems, denyProblems...) {
-		d.note(p.Error())
+		d.listErrs = append(d.listErrs, p.Error())
+		d.log.Warn(p.Error())
 	}
 	for _, s := range set.Sources {
 		allow = append(allow, s.Client.Trusted...) // a proxy speaks for everybody behind it

@@ -98,7 +98,7 @@ type daemon struct {
 	reloadedAt time.Time
 	reloadErr  string
 	lacks      []string // of the rules in use
-	listErr    string   // of the files of allowed and denied prefixes
+	listErrs   []string // of the files of allowed and denied prefixes
 	notes      []string
 	protected  []protect.Addr
 	files      fileTimes

@@ -85,11 +85,9 @@ func (d *daemon) lookAround(now time.Time) {
 func (d *daemon) relist(now time.Time) {
 	lifted, err := d.ledger.SetOptions(d.ledgerOptions(d.set), now)
 	if err != nil {
-		d.listErr = err.Error()
-		d.log.Error("the files of allowed and denied prefixes", "problem", d.listErr)
+		d.note(err.Error())
 		return
 	}
-	d.listErr = ""
 	d.log.Info("read the files of allowed and denied prefixes again")
 	d.lift(lifted, "allowed")
 	d.tellPolicy()
@@ -130,7 +128,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	d.files = watchFiles(set)
 	d.lift(lifted, "allowed")
 	d.tellPolicy()
-	d.reloadErr, d.listErr, d.reloadedAt, d.dirty = "", "", now, true
+	d.reloadErr, d.reloadedAt, d.dirty = "", now, true
 	d.log.Info("reloaded", "why", why, "rules", len(set.Rules))
 	for _, w := range set.Warnings {
 		d.log.Warn("rules", "warning", w.Error())

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/netip"
 	"runtime"
 	"time"
@@ -35,10 +36,12 @@ type ReplayBlock struct {
 
 // ReplaySummary counts a whole replay. Prevented are the events whose source
 // was blocked by then. Parse and Detect are time spent there, by all workers.
+// Notes tell what of the rules' lists could not be read.
 type ReplaySummary struct {
 	Lines, Events, Blocks, Prevented uint64
 	Wall, Parse, Detect              time.Duration
 	Workers                          int
+	Notes                            []string
 }
 
 // chunk is how many lines travel together: few enough that their events stay
@@ -107,7 +110,7 @@ type replay struct {
 }
 
 func newReplay(o ReplayOptions, emit func(ReplayBlock) error) (*replay, error) {
-	d := &daemon{opt: Options{}, set: o.Set}
+	d := &daemon{log: slog.New(slog.DiscardHandler), set: o.Set}
 	opt := d.ledgerOptions(o.Set)
 	opt.FlagsDir = ""
 	led, _, err := ledger.Open("", time.Unix(0, 0), opt)
@@ -120,6 +123,7 @@ func newReplay(o ReplayOptions, emit func(ReplayBlock) error) (*replay, error) {
 	}
 	eng := detect.New(o.Set, detect.Options{Seed: seed()})
 	r := &replay{opt: o, emit: emit, kit: kit, machine: pipeline.New(kit, eng, led)}
+	r.sum.Notes = d.listErrs
 	r.sum.Workers = max(1, runtime.GOMAXPROCS(0)-1)
 	slots := 4 * (r.sum.Workers + 1)
 	r.free = make(chan *slot, slots)

@@ -68,9 +68,7 @@ func (w *NFTables) layOut(kinds map[nftKind]bool, p Policy) error {
 		w.conn.AddChain(w.chain(c))
 		w.conn.FlushChain(w.chain(c))
 	}
-	if err := w.rebase(); err != nil {
-		return err
-	}
+	w.addBases()
 	for k := range kinds {
 		if err := w.addSet(k); err != nil {
 			return w.fail("making set "+k.name(), err)
@@ -83,9 +81,9 @@ func (w *NFTables) layOut(kinds map[nftKind]bool, p Policy) error {
 	return w.fail("writing the allowlist", w.wallRules(p))
 }
 
-// rebase makes our base chains anew, as a chain's hook and priority cannot be
-// changed, and drops those that are no longer wanted.
-func (w *NFTables) rebase() error {
+// dropBases drops all base chains: a chain's hook and priority cannot be
+// changed, and some may no longer be wanted.
+func (w *NFTables) dropBases() error {
 	chains, err := w.conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
 	if err != nil {
 		return w.fail("listing chains", err)
@@ -96,6 +94,11 @@ func (w *NFTables) rebase() error {
 			w.conn.DelChain(c)
 		}
 	}
+	return nil
+}
+
+// addBases makes our base chains.
+func (w *NFTables) addBases() {
 	accept := nftables.ChainPolicyAccept
 	for _, b := range w.bases() {
 		w.conn.AddChain(&nftables.Chain{
@@ -104,7 +107,6 @@ func (w *NFTables) rebase() error {
 		})
 		w.rule(b.name, &expr.Verdict{Kind: expr.VerdictJump, Chain: chainWalls})
 	}
-	return nil
 }
 
 // wallRules are what passes, and then the ways to lock and blocks.
@@ -209,10 +211,19 @@ func sortedKinds(kinds map[nftKind]bool) []nftKind {
 	return ks
 }
 
-// Check compares our chains' numbers of rules with what they should be.
+// Check compares our chains' numbers of rules with what they should be, and
+// looks whether the table was put to sleep (nft(8), flags dormant).
 func (w *NFTables) Check(ctx context.Context) error {
 	if err := w.ready(ctx); err != nil {
 		return err
+	}
+	table, err := w.standing()
+	if err != nil {
+		return err
+	}
+	if table != nil && table.Flags != 0 { // ours has none, in whatever byte order
+		w.remake = true // waking it and replacing its base chains do not go into one batch
+		return fmt.Errorf("nftables: table %s sleeps (flags dormant): %w", w.o.Name, ErrBroken)
 	}
 	chains, err := w.conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
 	if err != nil {

@@ -32,6 +32,8 @@ type NFTables struct {
 	sock *netlink.Conn // of conn
 	sets map[nftKind]bool
 	held map[netip.Prefix]nftHeld // advisory: what we know to be in which set
+	// remake says that the table that is there cannot be set up as it is.
+	remake bool
 
 	mu  sync.Mutex
 	own map[uint32]bool // guarded by mu: netlink ports whose changes are ours
@@ -132,34 +134,76 @@ func (w *NFTables) flush(doing string) error {
 }
 
 // Setup makes or repairs the table in one batch: there is no instant without
-// the allowlist, nor one without the blocks.
+// the allowlist, nor one without the blocks. A table that others gave a shape
+// in which ours cannot be laid makes it fail once; the next Setup makes the
+// table anew, without the blocks that it held.
 func (w *NFTables) Setup(ctx context.Context, p Policy) error {
 	if err := w.ready(ctx); err != nil {
 		return err
 	}
-	kinds, err := w.kinds()
+	kinds, err := w.clearWay()
 	if err != nil {
 		return err
 	}
 	if err := w.layOut(kinds, p); err != nil {
 		return err
 	}
-	if err := w.flush("setting up table " + w.o.Name); err != nil {
+	err = w.flush("setting up table " + w.o.Name)
+	w.remake = misshapen(err)
+	if err != nil {
 		return err
 	}
 	_, err = w.reload()
 	return err
 }
 
-// kinds reads which block sets stand.
-func (w *NFTables) kinds() (map[nftKind]bool, error) {
-	kinds := map[nftKind]bool{}
+// clearWay puts the end of what cannot stay into the batch, and returns the
+// block sets that can.
+func (w *NFTables) clearWay() (map[nftKind]bool, error) {
+	if w.remake {
+		w.deleteTable()
+		return map[nftKind]bool{}, nil
+	}
+	kinds, err := w.kinds()
+	if err != nil {
+		return nil, err
+	}
+	return kinds, w.dropBases()
+}
+
+// misshapen reports whether a batch failed by what is there already: names
+// that are something else than ours, or a table that sleeps.
+func misshapen(err error) bool {
+	return slices.ContainsFunc([]error{ErrBroken, unix.EEXIST, unix.EINVAL, unix.EOPNOTSUPP, unix.EBUSY, unix.ELOOP, unix.EMLINK},
+		func(shape error) bool { return errors.Is(err, shape) })
+}
+
+// deleteTable puts the end of our table into the batch, be it there or not:
+// deleting the absent fails.
+func (w *NFTables) deleteTable() {
+	w.conn.AddTable(w.table)
+	w.conn.DelTable(w.table)
+}
+
+// standing is our table as the kernel has it, nil when it is not there.
+func (w *NFTables) standing() (*nftables.Table, error) {
 	tables, err := w.conn.ListTablesOfFamily(nftables.TableFamilyINet)
 	if err != nil {
 		return nil, w.fail("listing tables", err)
 	}
-	if !slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == w.o.Name }) {
-		return kinds, nil
+	i := slices.IndexFunc(tables, func(t *nftables.Table) bool { return t.Name == w.o.Name })
+	if i < 0 {
+		return nil, nil
+	}
+	return tables[i], nil
+}
+
+// kinds reads which block sets stand.
+func (w *NFTables) kinds() (map[nftKind]bool, error) {
+	kinds := map[nftKind]bool{}
+	there, err := w.standing()
+	if err != nil || there == nil {
+		return kinds, err
 	}
 	sets, err := w.conn.GetSets(w.table)
 	if err != nil {
@@ -281,8 +325,7 @@ func (w *NFTables) Teardown(ctx context.Context) error {
 	if err := w.ready(ctx); err != nil {
 		return err
 	}
-	w.conn.AddTable(w.table) // deleting the absent fails
-	w.conn.DelTable(w.table)
+	w.deleteTable()
 	clear(w.sets)
 	clear(w.held)
 	return w.flush("deleting table " + w.o.Name)

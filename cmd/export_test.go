@@ -29,17 +29,7 @@ func exported(t *testing.T, d control.Daemon, args ...string) (out, errs string,
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s.sock")
 	if d != nil {
-		l, err := control.Listen(socket, -1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() { done <- control.Serve(ctx, l, d) }()
-		defer func() {
-			cancel()
-			<-done
-		}()
+		serveOn(t, socket, d)
 	}
 	var o, e bytes.Buffer
 	c := exportCmd(&env{out: &o, errw: &e, socket: socket})
@@ -49,6 +39,22 @@ func exported(t *testing.T, d control.Daemon, args ...string) (out, errs string,
 		return o.String(), err.Error(), code(err)
 	}
 	return o.String(), e.String(), exitOK
+}
+
+// serveOn answers on the socket for d until the test ends.
+func serveOn(t *testing.T, socket string, d control.Daemon) {
+	t.Helper()
+	l, err := control.Listen(socket, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- control.Serve(ctx, l, d) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
 }
 
 func TestExport(t *testing.T) {

@@ -22,7 +22,7 @@ func teardownCmd(e *env) *cobra.Command {
 		Use:   "teardown",
 		Short: "Remove all that is ours from every firewall, and nothing else",
 		Long: `Remove our table, chains, sets and lines from every firewall, and nothing else.
-Everything is open then, until the daemon sets its walls up again: stop it first.
+A running daemon sets its walls up again at once: stop it first.
 With --expired only what has ended goes; the unit runs that when it stops, since
 lines in hosts.deny do not end by themselves.`,
 		Args: cobra.NoArgs,
@@ -49,7 +49,22 @@ func runTeardown(ctx context.Context, e *env, o teardownOptions) error {
 			errs = append(errs, tear(ctx, e, b, o.expired))
 		}
 	}
+	if !o.expired {
+		warnOfRunning(ctx, e)
+	}
 	return errors.Join(errs...)
+}
+
+// warnOfRunning tells of a daemon that restores what was removed: whoever is
+// locked out must not take the moment of peace for the end of it.
+func warnOfRunning(ctx context.Context, e *env) {
+	c := e.client()
+	defer c.Close()
+	st, err := c.Status(ctx)
+	if err != nil || st.DryRun {
+		return
+	}
+	fmt.Fprintf(e.errw, "stoplog: a stoplog is running (pid %d) and sets its walls up again at once: stop it, then tear down again\n", st.PID)
 }
 
 func tear(ctx context.Context, e *env, b firewall.Backend, expired bool) error {

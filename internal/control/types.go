@@ -78,7 +78,7 @@ type Block struct {
 
 // AllowEntry is one entry of the allowlist, from wherever it comes.
 type AllowEntry struct {
-	Prefix string     `json:"prefix"`
+	Prefix string     `json:"prefix"`          // with its length, also of one address
 	Until  *time.Time `json:"until,omitempty"` // nil: for good
 	Origin string     `json:"origin"`          // "rules", "hand", "file …", "protected: …"
 	Reason string     `json:"reason,omitempty"`

@@ -354,6 +354,28 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestAllowedArePrefixes: all that is exempt is told as prefixes, which export
+// reads; protected addresses too.
+func TestAllowedArePrefixes(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), strings.Replace(quietRules, "own: false", "own: true", 1)+"allow: [\"198.51.100.7\"]\n")
+	as, err := x.c.Allowed(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	protected := 0
+	for _, a := range as {
+		if strings.HasPrefix(a.Origin, "protected") {
+			protected++
+		}
+		if _, err := netip.ParsePrefix(a.Prefix); err != nil {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+	if protected == 0 {
+		t.Errorf("got %+v, want the machine's own addresses too", as)
+	}
+}
+
 func TestFailingWallIsRetried(t *testing.T) {
 	x := startDaemon(t, t.TempDir(), quietRules)
 	x.wall.fail(errors.New("xtables lock: held by another program"))

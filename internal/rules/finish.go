@@ -91,7 +91,9 @@ func (c *checker) rule(b *book, d *draft) *Rule {
 	if !d.keyed {
 		r.Key = Key{{By: ByPrefix}}
 	}
-	r.counted = countedBy(d.node)
+	if !failed(c.problems) {
+		r.counted = countedBy(d.said)
+	}
 	r.Match.sortConds()
 	slices.Sort(r.Match.Services)
 	r.Match.Services = slices.Compact(r.Match.Services)

@@ -1,10 +1,12 @@
 package rules
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -303,5 +305,23 @@ func TestAliasThatHoldsItself(t *testing.T) {
 		if s, problems := LoadBytes("x", []byte(text), ""); s != nil || len(problems) == 0 {
 			t.Errorf("%q loaded", text)
 		}
+	}
+}
+
+// What a rule counts is written down only when reading has bounded it: each of
+// these aliases makes a hundred of the one before.
+func TestBombInAMatch(t *testing.T) {
+	text := "rules:\n  - name: a\n    about: &a x\n    bucket: {capacity: 5, leak: 1m}\n    match:\n"
+	for i, f := range []string{"path", "user", "host", "agent"} {
+		text += fmt.Sprintf("      %s: &%c [%s]\n", f, 'b'+i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", 'a'+i), 100), ", "))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if s, _ := LoadBytes("x", []byte(text), ""); s != nil {
+		t.Error("it loaded")
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 100<<20 {
+		t.Errorf("%d MiB were allocated", got>>20)
 	}
 }

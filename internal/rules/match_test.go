@@ -205,3 +205,28 @@ func TestMeaning(t *testing.T) {
 		}
 	}
 }
+
+// What a rule takes from another by a merge is as much its own.
+func TestMeaningOfMerges(t *testing.T) {
+	meaning := func(match, pattern string) string {
+		s, problems := LoadBytes("x", []byte(`
+sources: [auth]
+rules:
+  - &a {name: a, match: `+match+`, bucket: {capacity: 5, leak: 1m}}
+  - {<<: *a, name: b}
+  - {name: c, pattern: 'login (?P<ip>\S+)', `+pattern+` bucket: {capacity: 5, leak: 1m}}
+`), "")
+		if s == nil {
+			t.Fatal(problems)
+		}
+		b, c := s.Find("b"), s.Find("c")
+		return b.Meaning(&b.Levels[0]) + c.Meaning(&c.Levels[0])
+	}
+	first := meaning("{service: sshd}", "")
+	if meaning("{service: vsftpd}", "") == first {
+		t.Error("what is merged may change and mean the same")
+	}
+	if meaning("{service: sshd}", "outcome: success,") == first {
+		t.Error("failures and successes mean the same")
+	}
+}

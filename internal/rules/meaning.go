@@ -26,9 +26,30 @@ func (r *Rule) tierBy() string {
 }
 
 // countedBy writes what a rule looks at so that the same conditions in
-// another order or notation of YAML read the same.
-func countedBy(n *yaml.Node) string {
-	return canonical(child(n, "match"), 0) + canonical(child(n, "pattern"), 0) + canonical(child(n, "programs"), 0)
+// another order or notation of YAML read the same. said are its keys as they
+// were read, those that came by a merge too, and have no mistake: then reading
+// has bounded what aliases make of them.
+func countedBy(said map[string]*yaml.Node) string {
+	out := canonical(said["match"]) + canonical(said["pattern"]) + canonical(said["programs"])
+	for _, k := range []string{"outcome", "kind"} {
+		if n := said[k]; n != nil {
+			out += k + canonical(n)
+		}
+	}
+	return out
+}
+
+// counted is f, with what was written remembered for countedBy.
+func counted(f field[draft]) field[draft] {
+	set := f.set
+	f.set = func(c *checker, n *yaml.Node, d *draft) {
+		if d.said == nil {
+			d.said = map[string]*yaml.Node{}
+		}
+		d.said[f.name] = n
+		set(c, n, d)
+	}
+	return f
 }
 
 // child returns the value of a mapping's key, nil when there is none.
@@ -44,19 +65,19 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-func canonical(n *yaml.Node, depth int) string {
-	if n == nil || depth > 8 {
+func canonical(n *yaml.Node) string {
+	if n == nil {
 		return "-"
 	}
 	var parts []string
 	switch n.Kind {
 	case yaml.AliasNode:
-		return canonical(n.Alias, depth+1)
+		return canonical(n.Alias)
 	case yaml.ScalarNode:
 		return strconv.Quote(n.Value)
 	case yaml.SequenceNode:
 		for _, e := range n.Content {
-			parts = append(parts, canonical(e, depth+1))
+			parts = append(parts, canonical(e))
 		}
 		slices.Sort(parts)
 		if len(parts) == 1 {
@@ -65,7 +86,7 @@ func canonical(n *yaml.Node, depth int) string {
 		return "[" + strings.Join(parts, ",") + "]"
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		parts = append(parts, strconv.Quote(n.Content[i].Value)+":"+canonical(n.Content[i+1], depth+1))
+		parts = append(parts, strconv.Quote(n.Content[i].Value)+":"+canonical(n.Content[i+1]))
 	}
 	slices.Sort(parts)
 	return "{" + strings.Join(parts, ",") + "}"

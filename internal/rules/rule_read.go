@@ -19,7 +19,8 @@ type draft struct {
 	pattern  Pattern
 	key      Key
 	keyed    bool
-	plain    []string // keys written that need a pattern
+	said     map[string]*yaml.Node // what countedBy asks for
+	plain    []string              // keys written that need a pattern
 }
 
 const (
@@ -42,7 +43,7 @@ func ruleFields() []field[draft] {
 	fs := []field[draft]{
 		must(key("name", "what it is called in every list and message", name("a rule's name"), func(d *draft) *string { return &d.Name })),
 		key("about", "what it is for, for people", text("a sentence"), func(d *draft) *string { return &d.About }),
-		key("match", "which events it looks at: all of these must hold", matchValue(), func(d *draft) *Match { return &d.Match }),
+		counted(key("match", "which events it looks at: all of these must hold", matchValue(), func(d *draft) *Match { return &d.Match })),
 		key("weight", "how many events one event counts for", weightValue(), func(d *draft) *Weight { return &d.Weight }),
 		keyField("key", "what is counted by: prefix (default), address, user, service, path, host, method, agent, field NAME, param NAME, all; or several"),
 		key("prefix", "lengths of its prefixes", lensValue("prefix lengths"), func(d *draft) *Lens { return &d.Prefix }),
@@ -68,14 +69,14 @@ func ruleFields() []field[draft] {
 
 func patternFields() []field[draft] {
 	return []field[draft]{
-		{fieldDoc{name: "pattern", about: "an expression (RE2) on the message, with (?P<ip>…) and other named groups", shape: text("a pattern").shape},
+		counted(field[draft]{fieldDoc{name: "pattern", about: "an expression (RE2) on the message, with (?P<ip>…) and other named groups", shape: text("a pattern").shape},
 			func(c *checker, n *yaml.Node, d *draft) {
 				d.pattern.Line, d.pattern.Column = n.Line, n.Column
 				d.pattern.Text, _ = text("a pattern").read(c, n)
-			}},
-		needsPattern(key("programs", "of the pattern: who writes such lines; anybody when left out", list(text("a program's name")), func(d *draft) *[]string { return &d.pattern.Programs })),
-		needsPattern(key("outcome", "of the pattern's lines; failure when left out", word("an outcome", outcomeWords...), func(d *draft) *string { return &d.pattern.Outcome })),
-		needsPattern(key("kind", "of the pattern's lines", word("a kind", kindWords[1:]...), func(d *draft) *string { return &d.pattern.Kind })),
+			}}),
+		needsPattern(counted(key("programs", "of the pattern: who writes such lines; anybody when left out", list(text("a program's name")), func(d *draft) *[]string { return &d.pattern.Programs }))),
+		needsPattern(counted(key("outcome", "of the pattern's lines; failure when left out", word("an outcome", outcomeWords...), func(d *draft) *string { return &d.pattern.Outcome }))),
+		needsPattern(counted(key("kind", "of the pattern's lines", word("a kind", kindWords[1:]...), func(d *draft) *string { return &d.pattern.Kind }))),
 		needsPattern(linesField("matches", "lines that the pattern must match", func(d *draft) (*[]string, *[]int) { return &d.pattern.Matches, &d.pattern.MatchesAt })),
 		needsPattern(linesField("ignores", "lines that it must not match", func(d *draft) (*[]string, *[]int) { return &d.pattern.Ignores, &d.pattern.IgnoresAt })),
 	}

@@ -21,8 +21,10 @@ type checker struct {
 	problems  []Problem
 }
 
+// add notes a problem. Of too many the others are left out, but never the first
+// mistake behind warnings: it is what keeps the rules from use.
 func (c *checker) add(p Problem) {
-	if len(c.problems) < maxProblems {
+	if len(c.problems) < maxProblems || !p.Warning && !failed(c.problems) {
 		c.problems = append(c.problems, p)
 	}
 }

@@ -325,3 +325,15 @@ func TestBombInAMatch(t *testing.T) {
 		t.Errorf("%d MiB were allocated", got>>20)
 	}
 }
+
+func TestMistakeBehindManyWarnings(t *testing.T) {
+	text := "sources: [auth]\nrules:\n"
+	for i := range maxProblems + 1 {
+		text += fmt.Sprintf("  - {name: r%d, match: {service: sshd}, then: [{notify: nobody}]}\n", i)
+	}
+	text += "  - {name: last, match: {service: sshd}, key: user, bucket: {capacity: 1, leak: 1m}}\n"
+	s, problems := LoadBytes("x", []byte(text), "")
+	if s != nil || !failed(problems) {
+		t.Errorf("a rule by user that blocks its source loaded, with %d problems", len(problems))
+	}
+}

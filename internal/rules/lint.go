@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"stoplog/internal/parse"
 )
 
@@ -135,8 +137,9 @@ func lintLevel(in *sink, r *Rule, l *Level) {
 
 // lintSet warns of what makes the whole file idle.
 func (c *checker) lintSet(b *book) {
-	if b.node == nil {
-		return
+	whole := b.node
+	if whole == nil { // an empty file
+		whole = &yaml.Node{Line: 1, Column: 1}
 	}
 	for _, a := range b.Allow.Prefixes {
 		if a.IsValid() && a.Bits() == 0 {
@@ -145,9 +148,9 @@ func (c *checker) lintSet(b *book) {
 		}
 	}
 	if len(b.Rules) == 0 {
-		c.warn(b.node.Line, b.node.Column, "use: auto", "there are no rules: nothing is ever blocked")
+		c.warn(whole.Line, whole.Column, "use: auto", "there are no rules: nothing is ever blocked")
 	} else if len(b.Sources) == 0 {
-		c.warn(b.node.Line, b.node.Column, "sources: [auth]", "there are no sources: nothing is read")
+		c.warn(whole.Line, whole.Column, "sources: [auth]", "there are no sources: nothing is read")
 	}
 }
 

@@ -47,7 +47,7 @@ func load(name string, data []byte, dir, abs string) (*Set, []Problem) {
 		b.node = root
 		readObject(c, root, "the rules file", bookFields(), &b)
 	}
-	if dir != "" && root != nil {
+	if dir != "" && !(root == nil && failed(c.problems)) {
 		c.mergeFolder(&b)
 	}
 	c.useReady(&b)

@@ -337,3 +337,27 @@ func TestMistakeBehindManyWarnings(t *testing.T) {
 		t.Errorf("a rule by user that blocks its source loaded, with %d problems", len(problems))
 	}
 }
+
+func TestEmptyFile(t *testing.T) {
+	dir := t.TempDir()
+	main, more := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "rules.d", "a.yaml")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{"", "# nothing yet\n"} {
+		write(main, text)
+		if s, problems := Load(main); s == nil || len(problems) != 1 || !strings.Contains(problems[0].Msg, "there are no rules") {
+			t.Errorf("%q: got %v, want one warning", text, problems)
+		}
+	}
+	write(more, "sources: [auth]\nrules:\n  - {name: a, match: {service: sshd, outcome: failure}, bucket: {capacity: 5, leak: 1m}}\n")
+	if s, problems := Load(main); s == nil || len(problems) != 0 || s.Find("a") == nil {
+		t.Errorf("with a folder beside it: got %v", problems)
+	}
+}

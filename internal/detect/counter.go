@@ -3,6 +3,8 @@ package detect
 import (
 	"hash/crc32"
 	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 
 	"stoplog/internal/bucket"
@@ -28,7 +30,8 @@ type counter struct {
 // distinct is there, none for a trigger.
 type level struct {
 	rules.Level
-	meaning  string
+	base     string // what it counts; several levels may count the same
+	meaning  string // base, and what tells it from others of it
 	limit    bucket.Limit
 	table    *bucket.Table
 	parts    *bucket.Table // what single accounts poured, for clears
@@ -67,11 +70,54 @@ func newCounter(set *rules.Set, r *rules.Rule, seed uint64) *counter {
 		c.levels[i] = newLevel(set, r, &r.Levels[i], seed)
 		c.parts = c.parts || c.levels[i].parts != nil
 	}
+	c.tellApart()
 	return c
 }
 
+// tellApart gives the levels that count the same, each with its own room, names
+// of their own: their meaning and their room.
+func (c *counter) tellApart() {
+	of, taken := map[string]int{}, map[string]bool{}
+	for i := range c.levels {
+		of[c.levels[i].base]++
+	}
+	for i := range c.levels {
+		l := &c.levels[i]
+		if of[l.base] > 1 {
+			l.meaning = l.base + twin + strconv.Itoa(l.Capacity+l.Over)
+		}
+		for taken[l.meaning] { // even the room is the same
+			l.meaning += twin + "0"
+		}
+		taken[l.meaning] = true
+	}
+}
+
+// twin stands between a meaning and what tells levels of it apart.
+const twin = " #"
+
+// before finds what l goes on with among old levels by their meanings: itself,
+// or else the one of its meaning with most room, which knows what all of them
+// have counted. own tells which.
+func before[T any](l *level, old map[string]T) (o T, own, found bool) {
+	if o, found = old[l.meaning]; found {
+		return o, true, true
+	}
+	if o, found = old[l.base]; found {
+		return o, false, true
+	}
+	most := -1
+	for m, v := range old {
+		rest, is := strings.CutPrefix(m, l.base+twin)
+		if room, err := strconv.Atoi(rest); is && err == nil && room > most {
+			o, most, found = v, room, true
+		}
+	}
+	return o, false, found
+}
+
 func newLevel(set *rules.Set, r *rules.Rule, rl *rules.Level, seed uint64) level {
-	l := level{Level: *rl, meaning: r.Meaning(rl)}
+	l := level{Level: *rl, meaning: r.Meaning(rl), base: r.Meaning(rl)}
 	l.answers, l.blocks = answersOf(r, rl)
 	l.hush = hushOf(set, r, &l)
 	for _, a := range rl.Then {

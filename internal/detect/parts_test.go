@@ -272,3 +272,40 @@ func TestProbeOfFastRuleCounts(t *testing.T) {
 		t.Errorf("got %+v", bs)
 	}
 }
+
+// Levels that count the same, each with its own room, are levels all the same.
+func TestTwins(t *testing.T) {
+	const text = `
+sources: [auth]
+rules:
+  - {name: r, match: {outcome: failure}, %s}
+`
+	const small, big, bigger = "{capacity: 3, leak: 1h, then: [{notify: ops}]}", "{capacity: 7, leak: 1h, then: [{flag: f, for: 1h}]}", "{capacity: 9, leak: 1h, then: [{flag: g, for: 1h}]}"
+	set := func(levels string) *rules.Set { return load(t, fmt.Sprintf(text, levels)) }
+	both := set("buckets: [" + small + ", " + big + "]")
+	for name, then := range map[string]func(*Engine) *Engine{
+		"as it is":  func(e *Engine) *Engine { return e },
+		"reloaded":  func(e *Engine) *Engine { e.Swap(both); return e },
+		"reordered": func(e *Engine) *Engine { e.Swap(set("buckets: [" + big + ", " + small + "]")); return e },
+		"restarted": func(e *Engine) *Engine { return reborn(t, e, both, 7) },
+		"less one":  func(e *Engine) *Engine { e.Swap(set("bucket: " + big)); return e },
+		"and one": func(e *Engine) *Engine {
+			e.Swap(set("buckets: [" + small + ", " + big + ", " + bigger + "]"))
+			return e
+		},
+	} {
+		e := New(both, Options{})
+		for i, ev := range repeat(7, 0, "sshd", "ann", "192.0.2.1") {
+			if got, want := len(feed(e, newGate(), ev)), map[int]int{3: 1}[i]; got != want {
+				t.Fatalf("%s: failure %d: got %d breaches, want %d", name, i+1, got, want)
+			}
+			if i == 4 {
+				e = then(e)
+			}
+		}
+		bs := feed(e, newGate(), failure(after(0), "sshd", "ann", "192.0.2.1"))
+		if len(bs) != 1 || bs[0].Count != 8 || bs[0].Answers[0].Flag != "f" {
+			t.Errorf("%s: got %+v at the eighth, want the flag of the larger", name, bs)
+		}
+	}
+}

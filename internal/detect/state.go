@@ -55,7 +55,7 @@ func (e *Engine) Restore(b []byte) error {
 	for _, c := range e.counters {
 		for i := range c.levels {
 			l := &c.levels[i]
-			if saved, ok := old[l.meaning]; ok && err == nil {
+			if saved, _, ok := before(l, old); ok && err == nil {
 				err = l.restore(saved)
 			}
 		}
@@ -131,10 +131,20 @@ func (e *Engine) Swap(set *rules.Set) {
 			c.matched, c.poured, c.breached = o.matched, o.poured, o.breached
 		}
 		for i := range c.levels {
-			if o := old[c.levels[i].meaning]; o != nil {
-				c.levels[i].inherit(o)
-			}
+			c.levels[i].follow(old)
 		}
+	}
+}
+
+// follow goes on with the counts of the level of the same meaning. One that
+// joins others of its meaning begins with a copy of what they have counted.
+func (l *level) follow(old map[string]*level) {
+	o, own, found := before(l, old)
+	switch {
+	case own:
+		l.inherit(o)
+	case found:
+		_ = l.restore(o.append(nil)) // what was just written can be read
 	}
 }
 

@@ -409,3 +409,22 @@ type quietGate struct{}
 func (quietGate) Verdict(netip.Addr, string, []byte, int64) Verdict { return Stranger }
 func (quietGate) KnownAddr(netip.Addr, string, int64) bool          { return false }
 func (quietGate) Flag(string, int64) bool                           { return false }
+
+// The room of a range is that of its sources: what counts all sources, or an
+// account, together has its own.
+func TestNetworksGiveNoRoomToOthers(t *testing.T) {
+	e := New(load(t, `
+sources: [auth]
+networks:
+  198.51.100.0/24: {capacity: 2}
+  203.0.113.0/24: {capacity: x20}
+rules:
+  - {name: flood, match: {outcome: failure}, key: all, bucket: {capacity: 5, leak: 1h}, then: [{flag: captcha, for: 1h}]}
+`), Options{})
+	if bs := feed(e, newGate(), repeat(5, 0, "sshd", "joe", "198.51.100.7")...); len(bs) != 0 {
+		t.Errorf("got %d breaches below the capacity of all together", len(bs))
+	}
+	if bs := feed(e, newGate(), failure(after(0), "sshd", "joe", "203.0.113.7")); len(bs) != 1 {
+		t.Errorf("got %d breaches at the sixth, want 1", len(bs))
+	}
+}

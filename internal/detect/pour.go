@@ -79,8 +79,9 @@ func (e *Engine) add(c *counter, l *level, m *moment, p bucket.Spot, n int) (cou
 	return n, true
 }
 
-// limit is the room of the key's bucket for this event: by tier, by network,
-// by raised flags; and four times of it for a known-good source. That last is
+// limit is the room of the key's bucket for this event: by tier, by network
+// where sources are counted apart, by raised flags; and four times of it for a
+// known-good source. That last is
 // done by letting its events weigh a quarter: capacity ×4 and leak ÷4 are the
 // same depth in time, so a stranger of the same prefix finds the bucket a
 // quarter as full as if a stranger had failed, and not beyond its brim.
@@ -94,7 +95,7 @@ func (e *Engine) limit(c *counter, l *level, m *moment) bucket.Limit {
 	if !m.ev.Addr.IsValid() {
 		return lim
 	}
-	if n := e.network(m); n != nil {
+	if n := e.network(m); n != nil && c.source {
 		if n.Capacity > 0 {
 			lim.Capacity = n.Capacity
 		} else if n.Room > 1 {

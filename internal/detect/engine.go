@@ -33,13 +33,14 @@ type Engine struct {
 	scratch  []byte
 	looks    []bucket.Look
 	warmth   uint64 // keeps looks from being left out
+	oldest   int64  // of the events since the last sweep
 	stats    struct{ events, stragglers, allowed uint64 }
 }
 
 // New makes an engine with empty buckets. The set stays the caller's and must
 // not change.
 func New(set *rules.Set, o Options) *Engine {
-	e := &Engine{set: set, seed: o.Seed, places: bucket.NewSeed(o.Seed), quiet: newQuiet(),
+	e := &Engine{set: set, seed: o.Seed, places: bucket.NewSeed(o.Seed), quiet: newQuiet(), oldest: never,
 		evidence: bucket.NewEvidence(set.Limits.Evidence, o.Seed)}
 	e.counters = newCounters(set, o.Seed)
 	e.reindex()
@@ -84,6 +85,7 @@ func (e *Engine) Observe(ev *parse.Event, line *source.Line, origin *source.Orig
 // run takes an event through the rules.
 func (e *Engine) run(m *moment) []Breach {
 	e.stats.events++
+	e.oldest = min(e.oldest, m.at)
 	ev := m.ev
 	l := e.listsOf(ev.Service)
 	cs := l.by[ev.Outcome%outcomes][ev.Kind%kinds]
@@ -171,10 +173,16 @@ func (e *Engine) Forget(p netip.Prefix) {
 // have found without a sweep.
 const lateness = int64(15 * time.Minute)
 
-// Sweep drops what had drained a quarter of an hour before the instant at.
-// Nothing but memory depends on it, unless an event is later than that.
+// never is later than any event.
+const never = int64(1 << 62)
+
+// Sweep drops what had drained a quarter of an hour before the instant at, or
+// before the oldest of the events since the last Sweep: while old lines are
+// read, it is still their time. Nothing but memory depends on it, unless an
+// event is later than that.
 func (e *Engine) Sweep(at int64) {
-	at -= lateness
+	at = min(at, e.oldest) - lateness
+	e.oldest = never
 	for _, c := range e.counters {
 		for i := range c.levels {
 			c.levels[i].sweep(at)

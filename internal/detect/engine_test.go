@@ -428,3 +428,19 @@ rules:
 		t.Errorf("got %d breaches at the sixth, want 1", len(bs))
 	}
 }
+
+// While old lines are read it is still their time, whatever the clock says.
+func TestSweepWhileOldLinesAreRead(t *testing.T) {
+	e := New(load(t, sshRule), Options{})
+	now := after(24 * time.Hour)
+	feed(e, newGate(), repeat(5, 0, "sshd", "joe", "192.0.2.1")...)
+	e.Sweep(now)
+	if bs := feed(e, newGate(), failure(after(time.Second), "sshd", "joe", "192.0.2.1")); len(bs) != 1 {
+		t.Errorf("got %d breaches at the sixth of a minute read late, want 1", len(bs))
+	}
+	e.Sweep(now)
+	e.Sweep(now)
+	if n := e.Stats().Rules[0].Keys; n != 0 {
+		t.Errorf("got %d buckets long after, want none", n)
+	}
+}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"stoplog/internal/detect"
@@ -171,12 +172,38 @@ func (d *decision) flag(a detect.Answer) {
 
 func (d *decision) lockdown(a detect.Answer) {
 	s := LockdownState{Ports: a.Ports, Since: time.Unix(0, d.b.At).UTC(), Until: time.Unix(0, d.b.At+int64(min(a.For, maxTTL))).UTC(), Rule: d.b.Rule}
-	if s.Until.Sub(d.l.lockdown.Until) < a.For/16 {
+	wider := d.join(&s)
+	if !wider && s.Until.Sub(d.l.lockdown.Until) < a.For/16 {
 		return
 	}
 	d.e.Lockdown = &s
 	d.l.lockdown = s
 	d.out.Policy = d.out.Policy || s.Until.UnixNano() > d.now
+}
+
+// join adds to a lockdown the ports of the one that stands, for there is one
+// for all rules; it holds as long as the longer of the two. It reports whether
+// ports came to those that are shut.
+func (d *decision) join(s *LockdownState) (wider bool) {
+	old := d.l.Lockdown()
+	if s.Since.Before(old.Since) || !s.Since.Before(old.Until) {
+		return false
+	}
+	if old.Until.After(s.Until) {
+		s.Until = old.Until
+	}
+	if len(old.Ports) == 0 || len(s.Ports) == 0 {
+		s.Ports = nil
+		return len(old.Ports) > 0
+	}
+	ports := slices.Clone(old.Ports)
+	for _, p := range s.Ports {
+		if !slices.Contains(ports, p) {
+			ports = append(ports, p)
+		}
+	}
+	s.Ports = ports
+	return len(ports) > len(old.Ports)
 }
 
 // done writes down what was decided. Of a bucket that runs over again and
@@ -263,7 +290,7 @@ func (l *Ledger) enter(e *entry, now int64) {
 	for _, s := range e.Flags {
 		l.flags.raise(s)
 	}
-	if e.Lockdown != nil && e.Lockdown.Until.After(l.lockdown.Until) {
+	if e.Lockdown != nil && !e.Lockdown.Until.Before(l.lockdown.Until) {
 		l.lockdown = *e.Lockdown
 	}
 	if e.ID != nil {

@@ -245,6 +245,50 @@ func TestLockdown(t *testing.T) {
 	}
 }
 
+// TestLockdownsOfTwoRules wants the ports of both to be shut, after a restart too.
+func TestLockdownsOfTwoRules(t *testing.T) {
+	dir := t.TempDir()
+	l, _, err := Open(dir, at(0), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := func(rule string, second int, long time.Duration, ports ...uint16) Outcome {
+		b := breach("192.0.2.0/28", second)
+		b.Rule = rule
+		a := detect.Answer{Kind: detect.Lockdown, For: long}
+		for _, p := range ports {
+			a.Ports = append(a.Ports, detect.Ports{Proto: "tcp", From: p, To: p})
+		}
+		b.Answers = []detect.Answer{a}
+		return l.Breach(b, at(second))
+	}
+	want := func(what string, ports, until int) {
+		t.Helper()
+		if got := l.Lockdown(); len(got.Ports) != ports || !got.Until.Equal(at(until)) {
+			t.Errorf("%s: got %+v, want %d ports until %v", what, got, ports, at(until))
+		}
+	}
+	lock("ssh", 0, 5*time.Minute, 22)
+	if out := lock("mail", 1, 4*time.Minute, 25); !out.Policy {
+		t.Error("the walls do not hear of the second")
+	}
+	want("a shorter one", 2, 300)
+	if out := lock("again", 2, 5*time.Minute, 22, 25); out.Policy {
+		t.Error("the walls hear of what is shut already")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l, _, err = Open(dir, at(4), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want("after a restart", 2, 300)
+	lock("all", 5, time.Minute)
+	want("all ports", 0, 300)
+	lock("later", 400, time.Minute, 22)
+	want("when both are over", 1, 460)
+}
+
 // TestToldOnce wants a bucket that stays over its brim to be told of once, and
 // a rule without a bucket each time.
 func TestToldOnce(t *testing.T) {

@@ -90,7 +90,7 @@ func (l *Ledger) wait(e *entry, now int64) {
 			l.flags.waiting[s.Name] = s
 		}
 	}
-	if e.Lockdown != nil && e.Lockdown.Until.After(l.locking.Until) {
+	if e.Lockdown != nil && !e.Lockdown.Until.Before(l.locking.Until) {
 		l.locking = *e.Lockdown
 	}
 }

@@ -99,6 +99,7 @@ type daemon struct {
 	reloadErr  string
 	lacks      []string // of the rules in use
 	listErrs   []string // of the files of allowed and denied prefixes
+	tierErrs   []string // of the files of customers
 	notes      []string
 	protected  []protect.Addr
 	files      fileTimes

@@ -524,3 +524,51 @@ func TestReload(t *testing.T) {
 		t.Errorf("after a reload: %s, %d rules", s.State, len(s.RuleStats))
 	}
 }
+
+// A file of customers is taken up by itself; the rules beside it, which
+// somebody may be editing, only when that is asked for.
+func TestTiersAreReread(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("acme: free\n")
+	text := quietRules + "    key: user\n    tiers: {by: user, file: " + file + ", default: free, free: {capacity: 1, leak: 1s}, pro: {capacity: 9, leak: 1s}}\n    then: [{flag: f, for: 1m}]\n"
+	text = strings.Replace(text, "    bucket: {capacity: 5, leak: 1m}\n", "", 1)
+	x := startDaemon(t, t.TempDir(), text)
+	room := func(n int, when string) {
+		t.Helper()
+		err := x.ask(context.Background(), func() {
+			x.lookAround(time.Now())
+			if got := x.set.Rules[0].Tiers.Of("acme").Capacity; got != n || len(x.set.Rules) != 1 {
+				t.Errorf("%s: got a room of %d in %d rules, want %d in 1", when, got, len(x.set.Rules), n)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	room(1, "at first")
+	err := x.ask(context.Background(), func() {
+		edited := text + "  - {name: half-done, match: {service: vsftpd}, bucket: {capacity: 5, leak: 1m}}\n"
+		x.opt.Load = func() (*rules.Set, []rules.Problem) { return rules.LoadBytes("test", []byte(edited), "") }
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("acme: pro\n# grown\n")
+	room(9, "a new tier")
+	write("acme: prro\n")
+	room(9, "a mistake")
+	if got := x.status(t).Trouble; len(got) != 1 || !strings.Contains(got[0], file+":1:7") {
+		t.Errorf("a mistake: got trouble %q, want its place", got)
+	}
+	write("acme: free\n# and shrunk again\n")
+	room(1, "mended")
+	if got := x.status(t).Trouble; len(got) != 0 {
+		t.Errorf("mended: got trouble %q", got)
+	}
+}

@@ -70,8 +70,8 @@ func (d *daemon) lookAround(now time.Time) {
 	f := watchFiles(d.set)
 	switch {
 	case !sameLook(f.tiers, d.files.tiers):
-		d.files = f
-		d.reload(now, "a file of tiers changed")
+		d.files.tiers = f.tiers
+		d.retier()
 	case d.set.ReloadOnChange && !sameLook(f.rules, d.files.rules):
 		d.files = f
 		d.reload(now, "a file of the rules changed")
@@ -79,6 +79,28 @@ func (d *daemon) lookAround(now time.Time) {
 		d.files = f
 		d.relist(now)
 	}
+}
+
+// retier reads the files of customers again, and nothing else: rules that are
+// being edited wait until a reload is asked for.
+func (d *daemon) retier() {
+	set, problems := d.set.WithTiers()
+	d.tierErrs = nil
+	for _, p := range problems {
+		d.tierErrs = append(d.tierErrs, p.Error())
+		d.log.Warn(p.Error())
+	}
+	if set == nil {
+		return
+	}
+	kit, err := pipeline.NewKit(set, time.Local)
+	if err != nil {
+		d.tierErrs = []string{err.Error()}
+		return
+	}
+	d.set = set
+	d.machine.Swap(kit)
+	d.log.Info("read the files of tiers again")
 }
 
 // relist reads the files of allowed and denied prefixes again.
@@ -128,7 +150,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	d.files = watchFiles(set)
 	d.lift(lifted, "allowed")
 	d.tellPolicy()
-	d.reloadErr, d.reloadedAt, d.dirty = "", now, true
+	d.reloadErr, d.tierErrs, d.reloadedAt, d.dirty = "", nil, now, true
 	d.log.Info("reloaded", "why", why, "rules", len(set.Rules))
 	for _, w := range set.Warnings {
 		d.log.Warn("rules", "warning", w.Error())

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -87,6 +88,27 @@ func (c *checker) loadTiers(at *yaml.Node, t *Tiers) {
 	for _, p := range in.problems {
 		c.add(p)
 	}
+}
+
+// WithTiers is s with the files of customers as they are now; nil when one of
+// them has a mistake. s stays as it is.
+func (s *Set) WithTiers() (*Set, []Problem) {
+	c, out := &checker{}, *s
+	out.Rules = slices.Clone(s.Rules)
+	for i, old := range s.Rules {
+		if old.Tiers == nil {
+			continue
+		}
+		r, tiers := *old, *old.Tiers
+		tiers.Members = nil
+		r.Tiers, out.Rules[i] = &tiers, &r
+		c.file = r.File
+		c.loadTiers(&yaml.Node{Line: r.Line, Column: 1}, &tiers)
+	}
+	if failed(c.problems) {
+		return nil, c.problems
+	}
+	return &out, c.problems
 }
 
 // readFile is os.ReadFile with a bound, and errors that name the place once.

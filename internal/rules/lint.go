@@ -3,6 +3,7 @@ package rules
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -18,7 +19,11 @@ func (c *checker) lint(s *Set, r *Rule) {
 		in.warn(r.Line, "", "the rule %s can never match: %s", r.Name, why)
 	}
 	if r.Pattern == nil && matchesAll(&r.Match) && blocks(r) {
-		in.warn(r.Line, "match: {outcome: failure}", "the rule %s matches every line that names an address", r.Name)
+		what := "names an address"
+		if len(r.Match.Conds) > 0 {
+			what = "has a " + r.Match.Conds[0].Field
+		}
+		in.warn(r.Line, "match: {outcome: failure}", "the rule %s matches every line that %s", r.Name, what)
 	}
 	lintServices(in, s, r)
 	for i := range r.Levels {
@@ -48,7 +53,24 @@ func blocks(r *Rule) bool {
 func matchesAll(m *Match) bool {
 	const failure, success, other = 1 << 1, 1 << 2, 1 << 0
 	ordinary := m.Outcomes == 0 || m.Outcomes&other != 0 && m.Kinds == 0
-	return ordinary && (m.Services == nil || m.Except) && len(m.Conds) == 0 && m.Known == nil && m.Kinds&^1 == 0
+	return ordinary && (m.Services == nil || m.Except) && !slices.ContainsFunc(m.Conds, Cond.picks) && m.Known == nil && m.Kinds&^1 == 0
+}
+
+// picks reports whether the condition leaves some values of its field out.
+func (c Cond) picks() bool {
+	t := &c.test
+	for (t.op == opAny || t.op == opAll) && len(t.sub) == 1 {
+		t = &t.sub[0]
+	}
+	switch t.op {
+	case opGlob:
+		return strings.Trim(string(t.text), "*") != ""
+	case opStarts:
+		return c.Field != "path" || string(t.text) != "/"
+	case opRange:
+		return c.Field != "status" || t.lo > 100 || t.hi < 599
+	}
+	return true
 }
 
 var notWeb = []string{"sshd", "dropbear", "sudo", "su", "dovecot", "postfix", "exim", "vsftpd", "proftpd", "mysqld", "postgres", "named"}
@@ -102,6 +124,8 @@ func (c *Cond) never() string {
 		t = &t.sub[0]
 	}
 	switch {
+	case t.op == opNot && len(t.sub) == 1 && !(Cond{Field: c.Field, test: t.sub[0]}).picks():
+		return "nothing is left of " + c.Field
 	case c.Field == "status" && t.op == opRange && (t.hi < 100 || t.lo > 599):
 		return "a status is from 100 to 599"
 	case c.Field == "path" && slices.Contains([]op{opIs, opStarts}, t.op) && !bytes.ContainsAny(t.text[:min(1, len(t.text))], "/*?"):

@@ -230,3 +230,24 @@ rules:
 		t.Error("failures and successes mean the same")
 	}
 }
+
+func TestConditionsThatPickNothing(t *testing.T) {
+	for match, want := range map[string]string{
+		`{path: "*"}`:                 "matches",
+		`{path: /*}`:                  "matches",
+		`{status: 100-599}`:           "matches",
+		`{path: {not: "*"}}`:          "can never match",
+		`{status: {not: 100-599}}`:    "can never match",
+		`{path: /login*}`:             "",
+		`{status: {not: [4xx, 5xx]}}`: "",
+	} {
+		_, problems := LoadBytes("x", []byte("sources: [auth]\nrules:\n  - {name: a, match: "+match+", bucket: {capacity: 1, leak: 1m}}\n"), "")
+		got := ""
+		for _, p := range problems {
+			got += p.Msg
+		}
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", match, got, want)
+		}
+	}
+}

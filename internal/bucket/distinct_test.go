@@ -48,9 +48,10 @@ func TestDistinctAgainstModel(t *testing.T) {
 		capacity, values := 1+r.IntN(12), uint32(1+r.IntN(20))
 		l := Spread{Over: r.IntN(12), Within: time.Duration(1 + r.IntN(1000))}
 		d, models := NewDistinct(capacity, 0, 0), map[Key]*modelDistinct{}
-		at, overflowed := int64(0), map[Key]bool{}
+		at, latest, overflowed := int64(0), int64(0), map[Key]bool{}
 		for step := range 150 {
-			at = timeline(r, at, int64(l.Within)/8+1)
+			at = max(timeline(r, at, int64(l.Within)/8+1), latest-int64(l.Within))
+			latest = max(latest, at)
 			k, v, n := v4Key(r.Uint32N(3)), v4Key(r.Uint32N(values)), 1+r.IntN(2)
 			m := models[k]
 			if m == nil {

@@ -61,6 +61,13 @@ func (m *modelTable) pour(k Key, at int64, n int, l Limit) (int, bool) {
 	return ceil(b.level, leak), b.level > room
 }
 
+func (m *modelTable) refill(k Key, at int64, n int, l Limit) {
+	if _, found := m.buckets[k]; !found && len(m.buckets) >= m.max {
+		m.shed(at)
+	}
+	m.buckets[k] = modelBucket{int64(n) * int64(l.Leak), at}
+}
+
 func (m *modelTable) level(k Key, at int64, l Limit) int {
 	return ceil(m.buckets[k].at(at), int64(l.Leak))
 }
@@ -70,7 +77,7 @@ func ceil(a, b int64) int { return int((a + b - 1) / b) }
 func (m *modelTable) sweep(at int64) int {
 	n := len(m.buckets)
 	for k, b := range m.buckets {
-		if b.at(at) == 0 {
+		if b.last+b.level <= at {
 			delete(m.buckets, k)
 		}
 	}

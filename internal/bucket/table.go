@@ -121,6 +121,24 @@ func (t *Table) Level(k Key, at int64, l Limit) int {
 	return events(held, l.leak())
 }
 
+// Refill makes the bucket of k hold n events, or none, at the instant at, and
+// no more than that. The instant is kept: an event that comes late counts as
+// being of then, as it would of what was taken out.
+func (t *Table) Refill(k Key, at int64, n int, l Limit) {
+	if k.tag == 0 {
+		return
+	}
+	p, at := t.seed.Spot(k), clamp(at)
+	s := t.find(p)
+	if s == nil {
+		s = t.insert(p, at)
+	}
+	full := span(int64(n), l.leak())
+	s.empty = at + full
+	s.meta = s.meta&^uint64(MaxSpan) | uint64(full)
+	t.soonest, t.latest = min(t.soonest, s.empty), max(t.latest, s.empty)
+}
+
 // home is the place of the index that a hash names, which must not be empty.
 func (t *Table) home(h uint64) int { return int(uint32(h)) & (len(t.index) - 1) }
 

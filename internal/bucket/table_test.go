@@ -110,6 +110,11 @@ func TestAgainstModel(t *testing.T) {
 				what, got, want = fmt.Sprint("pour ", n), fmt.Sprint(gl, gb), fmt.Sprint(wl, wb)
 			case op < 93:
 				what, got, want = "sweep", fmt.Sprint(tab.Sweep(at)), fmt.Sprint(model.sweep(at))
+			case op < 95:
+				n := r.IntN(5)
+				tab.Refill(k, at, n, l)
+				model.refill(k, at, n, l)
+				what = fmt.Sprint("refill ", n)
 			case op < 96:
 				_, had := model.buckets[k]
 				delete(model.buckets, k)

@@ -29,7 +29,9 @@ import (
 // A bucket that ran over is as full as it can get, and no longer knows how
 // much more others tried: it is marked, and nothing is cleared until it has
 // drained. A success that comes out of order clears nothing either, for whole
-// and part could not be read at one instant.
+// and part could not be read at one instant. And what comes out of order after
+// a success counts as being of the success's time: of what others poured
+// before, nothing may be left then, but was at its own time.
 
 // drop is a limit at which an event is a nanosecond of draining, so that
 // a bucket's depth can be read and written exactly; a thirtieth of a second
@@ -78,8 +80,7 @@ func (l *level) mark(k bucket.Key, at int64) {
 		n := sort.Search(int(bucket.MaxSpan>>dropShift), func(d int) bool { return !l.late(k, at+int64(d)<<dropShift, whole) })
 		at += int64(n) << dropShift
 	}
-	l.parts.Delete(k)
-	l.parts.Pour(k, at, whole, drop)
+	l.parts.Refill(k, at, whole, drop)
 }
 
 // late reports whether the bucket of k, which holds whole, was poured later
@@ -95,8 +96,7 @@ func (l *level) take(k, part bucket.Key, at int64) {
 		return
 	}
 	l.parts.Delete(part)
-	l.table.Delete(k)
-	l.table.Pour(k, at, whole-held, drop)
+	l.table.Refill(k, at, whole-held, drop)
 }
 
 // partSpot is partKey, worked out once an event and counter.

@@ -194,6 +194,18 @@ func TestSprayerCannotResetTheCount(t *testing.T) {
 	}
 }
 
+// A bucket that a success emptied still knows the time: a failure that comes
+// late is not counted as if nobody had ever failed before.
+func TestLateFailureAfterASuccessCountsFromIt(t *testing.T) {
+	const a = "192.0.2.1"
+	e := New(load(t, clearing), Options{})
+	feed(e, newGate(), failure(after(0), "sshd", "ann", a), success(after(30*time.Second), "sshd", "ann", a),
+		failure(after(10*time.Second), "sshd", "bob", a))
+	if got := e.Levels(netip.MustParseAddr(a), after(89*time.Second))[0].Level; got != 1 {
+		t.Errorf("a minute's failure, 59 s after the success: the bucket holds %d, want 1", got)
+	}
+}
+
 func TestKnownGood(t *testing.T) {
 	set := load(t, `
 sources: [auth]

@@ -20,6 +20,9 @@ func bareDaemon(p *Parser, line []byte, ev *Event) bool {
 	}
 	ev.Time = ns
 	rest = scan.TrimLeft(rest)
+	if postgresZone(line[:len(line)-len(rest)], rest) {
+		return (postgresOwn(rest) || postgresSays(rest)) && postgres(p, rest, ev)
+	}
 	s := bareSniff(rest)
 	return s != nil && s(p, rest, ev)
 }

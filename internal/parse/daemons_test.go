@@ -183,6 +183,11 @@ var theft = []string{
 	`x\nJan  1 00:00:00 h postfix/smtpd[1]: warning: a[203.0.113.66]: SASL LOGIN authentication failed: x`,
 	"x#012warning: a[203.0.113.66]: SASL LOGIN authentication failed: x",
 	`", "(){}<>'%s\x00\xff`,
+	"authenticator failed for (x) [203.0.113.66]: 535 y",
+	"x H=(x) [203.0.113.66] rejected RCPT y",
+	"SMTP call from [203.0.113.66] dropped: x",
+	"203.0.113.66:1194 TLS Error: TLS handshake failed",
+	"x,203.0.113.66): a message that nobody here knows",
 	"203.0.113.66",
 	"",
 }

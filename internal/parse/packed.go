@@ -32,7 +32,7 @@ func (p *Parser) bareByPack(b []byte, ev *Event) bool {
 		take(ev, &p.match)
 		return true
 	}
-	if !p.sure && p.opt.Packs.MatchBare(b, &p.match) {
+	if !p.sure && !p.ofPostgres(b) && p.opt.Packs.MatchBare(b, &p.match) {
 		take(ev, &p.match)
 		return true
 	}

@@ -90,6 +90,45 @@ func postgresNamed(b []byte) bool {
 	return ok && ok2 && len(user) > 0 && len(user) <= maxPostgresName && len(rest) > 0 && rest[0] == '@'
 }
 
+// postgresZone reports whether the letters of a zone end stamp or begin rest,
+// and a process in brackets follows: so write, of all that is told by its line
+// here, only PostgreSQL's "%m [%p]" and "%t [%p]". Behind it stands whatever a
+// client called itself, in lines about anything.
+func postgresZone(stamp, rest []byte) bool {
+	zone := scan.Trim(stamp)
+	if len(rest) > 0 && rest[0] != '[' {
+		zone, rest = scan.Word(rest)
+	}
+	n := 0
+	for n < len(zone) && zone[len(zone)-1-n]-'A' <= 25 {
+		n++
+	}
+	in, ok := scan.After(scan.TrimLeft(rest), "[")
+	_, after, ok2 := cutDigits(in)
+	return n >= 3 && ok && ok2 && len(after) > 0 && (after[0] == ']' || after[0] == '-')
+}
+
+// ofPostgres reports whether the line that was opened last begins as
+// postgresZone says.
+func (p *Parser) ofPostgres(line []byte) bool {
+	n := len(line) - len(p.after)
+	return len(p.after) > 0 && n > 0 && !p.nested && postgresZone(line[:n], scan.TrimLeft(p.after))
+}
+
+// postgresSays reports whether b holds a message of PostgreSQL's about a
+// refused login, whatever its prefix is.
+func postgresSays(b []byte) bool {
+	for m := b[:min(len(b), 1024)]; ; {
+		var ok bool
+		if _, m, ok = scan.Cut(m, "FATAL:  "); !ok {
+			return false
+		}
+		if _, _, ok := postgresFailure(m); ok {
+			return true
+		}
+	}
+}
+
 const postgresAuth = ` authentication failed for user "`
 
 // postgresFailure reads the message of a refused login, and its user.

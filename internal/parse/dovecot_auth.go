@@ -14,9 +14,10 @@ import (
 //	auth(user,a,sasl:login)<session>: Info: sql: Password mismatch
 //
 // User and, where passwords are logged, what follows are the client's. So each
-// place where an identity could end before a message of Dovecot's is looked
-// at; two that tell different addresses mean none.
+// place where an identity could end is looked at, also before a message that
+// is not known here; two that tell different addresses mean none.
 func dovecotPassdb(msg []byte, ev *Event) bool {
+	var first netip.Addr
 	found := false
 	open := bytes.IndexByte(msg, '(')
 	if open < 0 {
@@ -33,15 +34,16 @@ func dovecotPassdb(msg []byte, ev *Event) bool {
 		if !ok {
 			continue
 		}
-		if found && id.addr != ev.Addr {
+		if first.IsValid() && id.addr != first {
 			*ev = Event{Time: ev.Time, Verified: ev.Verified, Message: ev.Message, Fields: ev.Fields[:0]}
 			return false
 		}
-		if !found {
+		first = id.addr
+		if id.verdict && !found {
 			tell(ev, "dovecot", Failure, id.kind, id.addr)
 			id.name(msg, ev)
+			found = true
 		}
-		found = true
 	}
 	return found
 }
@@ -49,7 +51,8 @@ func dovecotPassdb(msg []byte, ev *Event) bool {
 type dovecotID struct {
 	addr    netip.Addr
 	kind    Kind
-	at      int // where ",a" begins
+	verdict bool // a message that is known here follows
+	at      int  // where ",a" begins
 	session []byte
 }
 
@@ -84,9 +87,7 @@ func dovecotIdentity(msg []byte, closing int) (id dovecotID, ok bool) {
 	if !ok {
 		return id, false
 	}
-	if id.kind, ok = dovecotVerdict(m); !ok {
-		return id, false
-	}
+	id.kind, id.verdict = dovecotVerdict(m)
 	head := msg[:closing]
 	for range 3 { // from the right: session, mechanism, address
 		i := lastComma(head)
@@ -160,6 +161,9 @@ var dovecotVerdicts = []struct {
 	{"Login attempted with empty password", Plain},
 	{"user not found", UnknownUser},
 	{"Username character disallowed by auth_username_chars", Plain},
+	{"Empty username", Plain},
+	{"Attempted login with password having illegal chars", Plain},
+	{"Login failed (status=", Plain}, // db-checkpassword.c
 	{"Authentication failure due to policy server refusal", Forbidden},
 	{"allow_nets check failed", Forbidden},
 	{"Login not permitted", Forbidden},

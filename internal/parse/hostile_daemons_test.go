@@ -20,6 +20,8 @@ var hostileMail = []hostileDaemon{
 	{"dovecot", "Nov 20 10:32:06 mx dovecot: imap-login: Login aborted: Connection closed (auth failed, 1 attempts in 2 secs) (auth_failed): user=<%s>, method=%s, rip=198.51.100.9, lip=192.0.2.10, TLS", "198.51.100.9", true},
 	{"dovecot", "Nov 20 10:31:58 mx dovecot: auth: passwd-file(%s,198.51.100.9,<CEH6wLJgH57GM2QH>): unknown user", "198.51.100.9", false},
 	{"dovecot", "Nov 20 10:31:58 mx dovecot: auth-worker(12): sql(%s,198.51.100.9): Password mismatch (given password: %s)", "198.51.100.9", false},
+	{"dovecot", "Nov 20 10:31:58 mx dovecot: auth: plain(%s,198.51.100.9,<CEH6wLJgH57GM2QH>): Attempted login with password having illegal chars", "198.51.100.9", false},
+	{"dovecot", "Nov 20 10:31:58 mx dovecot: auth: sql(%s,198.51.100.9): a message that nobody here knows", "198.51.100.9", false},
 	{"exim", "2026-11-20 10:27:40 [61] plain_server authenticator failed for (a.example) [198.51.100.9]:45321 I=[192.0.2.10]:25: 535 Incorrect authentication data (set_id=%s)", "198.51.100.9", false},
 	{"exim", "2026-11-20 10:27:40 plain_server authenticator failed for (%s) [198.51.100.9]: 535 Incorrect authentication data (set_id=%s)", "198.51.100.9", false},
 	{"exim", `2026-11-20 10:27:44 [80] SMTP protocol error in "%s" H=(a.example) [198.51.100.9]:41249 I=[192.0.2.10]:25 AUTH command used when not advertised`, "198.51.100.9", true},

@@ -62,6 +62,12 @@ func dropbearUser(msg []byte, ev *Event) bool {
 		a, ok := dropbearPeer(rest)
 		ev.Addr = a
 		return ok
+	case takePrefix(msg, &rest, "Login attempt with wrong user "):
+		// The name is an account's, and stands there without quotes.
+		user, tok, _ := scan.Last(rest, " from ")
+		a, ok := dropbearPeer(tok)
+		ev.Addr, ev.User, ev.Class = a, user, dropbearUnknown
+		return ok
 	case takePrefix(msg, &rest, "Login attempt for nonexistent user '"),
 		takePrefix(msg, &rest, "login attempt for nonexistent user '"):
 		ev.Kind, ev.Class = UnknownUser, dropbearUnknown

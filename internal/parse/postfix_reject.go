@@ -49,11 +49,15 @@ func queueID(b []byte) bool {
 
 // harmlessReject reports whether m, ": 450 4.2.0 <who>: why; from=<…", tells
 // a client to come again (greylisting, postscreen's first test) or of a fault
-// that is not the client's (a full mailbox, a broken table): RFC 3463's
-// classes 2 and 3, and the words of policy services. What the client chose
+// that is not the client's (a full mailbox, a broken table, a postscreen with
+// too much to do): RFC 3463's classes 2 and 3, postscreen.c's and
+// postscreen_early.c's words, and those of policy services. What the client chose
 // can only make it look worse, not blame another.
 func harmlessReject(m []byte) bool {
 	m, _ = scan.After(m, ": ")
+	if oneOf(m, "all server ports busy", "all screening ports busy") {
+		return true
+	}
 	code, rest := scan.Word(m)
 	if len(code) != 3 {
 		return false

@@ -36,6 +36,7 @@ var hostileMail = []hostileDaemon{
 	{"courier", `Nov 20 10:31:48 mx courieresmtpd: error,relay=::ffff:198.51.100.9,port=43632,msg="535 Authentication failed.",cmd: AUTH LOGIN %s`, "198.51.100.9", true},
 	{"cyrus", "Nov 20 10:31:48 mx cyrus/imap[1]: badlogin: a.example [198.51.100.9] plaintext %s SASL(-13): authentication failure: checkpass failed", "198.51.100.9", true},
 	{"uwimap", "Nov 20 10:31:48 mx ipop3d[1]: Login failed user=%s auth=%s host=a.example [198.51.100.9]", "198.51.100.9", true},
+	{"uwimap", "Nov 20 10:31:48 mx imapd[1]: Failed %s override of user=%s host=a.example [198.51.100.9]", "198.51.100.9", true},
 	{"opensmtpd", `Nov 20 10:31:48 mx smtpd[1]: 38dd06274cde1fd7 smtp event=failed-command address=198.51.100.9 host=a.example command="%s" result="503 5.5.1 Invalid command: Command not supported"`, "198.51.100.9", true},
 	{"perdition", `Nov 20 10:31:48 mx perdition.imaps[1]: Auth: 198.51.100.9:2274->192.0.2.10:993 client-secure=ssl authorisation_id=NONE authentication_id="%s" server="imap.example:993" protocol=IMAP4S server-secure=ssl status="failed: Re-Authentication Failure"`, "198.51.100.9", true},
 	{"vpopmail", "Nov 20 10:31:48 mx vpopmail[1]: vchkpw-pop3: password fail (pass: '%s') %s@example.org:198.51.100.9", "198.51.100.9", true},

@@ -124,6 +124,8 @@ func TestMailboxLines(t *testing.T) {
 		{at + "ipop3d[1]: Login failed user=u auth=u host=a.example [192.0.2.1]", "uw-imap failure 192.0.2.1 u"},
 		{at + "imapd[1]: Login excessive login failures user=u auth=u host=[192.0.2.1]", "uw-imap failure 192.0.2.1 u"},
 		{at + "ipop3d[1]: Login disabled user=u auth=u host=a.example [192.0.2.1]", "uw-imap failure 192.0.2.1 u"},
+		{at + "imapd[1]: Failed u override of user=v host=a.example [2001:db8::1]", "uw-imap failure 2001:db8::1 u"},
+		{at + "imapd[1]: Admin u override of user=v host=a.example [192.0.2.1]", "-"},
 		{at + "imapd[1]: Login user=u host=a.example [192.0.2.1]", "uw-imap success 192.0.2.1 u"},
 		{at + "imapd[1]: AUTHENTICATE LOGIN failure host=a.example [192.0.2.1]", "uw-imap failure 192.0.2.1"},
 		{at + "smtpd[1]: 88166f7f21c951f4 smtp connected address=192.0.2.1 host=<unknown>", "opensmtpd other 192.0.2.1"},

@@ -122,8 +122,8 @@ func trimSession(b []byte) []byte {
 }
 
 // uwimap reads imapd and ipop3d of the University of Washington
-// (src/imapd/imapd.c): "Login failed user=u auth=u host=name [a]", where only
-// the end is not the client's.
+// (src/imapd/imapd.c, src/osdep/unix/env_unix.c): "Login failed user=u auth=u
+// host=name [a]", where only the end is not the client's.
 func uwimap(p *Parser, msg []byte, ev *Event) bool {
 	m, o, ok := uwimapStart(msg)
 	if !ok {
@@ -137,6 +137,8 @@ func uwimap(p *Parser, msg []byte, ev *Event) bool {
 	tell(ev, "uw-imap", o, Plain, a)
 	if user, ok := scan.After(head, "user="); ok {
 		ev.User, _, _ = scan.Cut(user, " auth=")
+	} else if user, _, ok := scan.Cut(head, " override of user="); ok {
+		ev.User = user
 	} else if o == Success {
 		ev.User = scan.Trim(head)
 	}
@@ -151,6 +153,9 @@ func uwimapStart(msg []byte) (rest []byte, o Outcome, ok bool) {
 	}
 	if m, ok := scan.After(msg, "AUTHENTICATE "); ok {
 		return m, Failure, scan.Has(m, " failure ")
+	}
+	if m, ok := scan.After(msg, "Failed "); ok { // one who logs in as another, and may not
+		return m, Failure, scan.Has(m, " override of user=")
 	}
 	m, ok := scan.After(msg, "Login user=")
 	return m, Success, ok

@@ -413,6 +413,7 @@ var index = []indexed{
 			{": Warning: Client '"},
 			{": Warning: Client '"},
 			{"HttpRequest: access denied -- client "},
+			{"monit: Denied connection from non-authorized client [", "Denied connection from non-authorized client ["},
 		}},
 	{file: "monitorix.yaml", name: "monitorix",
 		logs: []string{"/var/log/monitorix-httpd"},

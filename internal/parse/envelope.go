@@ -93,10 +93,45 @@ func (p *Parser) header(b []byte, e *envelope) bool {
 			if p.relayed(rest, e) {
 				return true
 			}
+		case severity(tok):
+		case tok[0] == '[' && e.time != 0:
+			return p.metalog(tok, rest, e)
 		default:
 			return false
 		}
 		b = rest
+	}
+	return false
+}
+
+// metalog reads the "[sshd] " that metalog (metalog.c) puts behind its stamp,
+// of the programs that most matter: many logs have words in such brackets.
+func (p *Parser) metalog(tok, msg []byte, e *envelope) bool {
+	inner := envelope{host: tok} // boxedTag wants one
+	if _, ok := boxedTag(tok, tok, &inner); !ok || inner.pid != nil || e.host != nil || !oneOf(inner.tag, "sshd", "sshd-session", "dropbear") {
+		return false
+	}
+	e.tag, e.msg = inner.tag, msg
+	return len(msg) > 0
+}
+
+// severity reports whether b is what stands between the stamp and the tag in
+// the files of ESXi 8 ("In(38)"; ESXi Installation and Setup, log file formats)
+// and of AIX's syslogd ("auth|security:info"). ESXi's "In(38)+" marks a line
+// that a program's message went on with.
+func severity(b []byte) bool {
+	if len(b) > 4 && b[2] == '(' {
+		switch string(b[:2]) {
+		case "Em", "Al", "Cr", "Er", "Wa", "No", "In", "Db":
+			n, ok := scan.Before(b[3:], ")")
+			return ok && scan.Digits(n)
+		}
+		return false
+	}
+	switch string(b) {
+	case "auth|security:debug", "auth|security:info", "auth|security:notice", "auth|security:warn", "auth|security:err",
+		"auth|security:error", "auth|security:crit":
+		return true
 	}
 	return false
 }

@@ -192,7 +192,7 @@ const relists = 10
 func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
 	f.relist = time.Time{}
 	for range relists {
-		if e.addListed(f, s, t) {
+		if e.addListed(f, s, writtenSince(siblings(f.path), t), t) {
 			return
 		}
 	}
@@ -218,10 +218,10 @@ func (e *engine) addUnfinished(f *follower, now time.Time) {
 	}
 }
 
-// addListed appends what addMissed wants, and reports whether each file still
-// had the name by which it was listed.
-func (e *engine) addListed(f *follower, s *segment, t time.Time) bool {
-	for _, sib := range writtenSince(siblings(f.path), t) {
+// addListed appends what addMissed wants of list, and reports whether each file
+// still had the name by which it was listed.
+func (e *engine) addListed(f *follower, s *segment, list []sibling, t time.Time) bool {
+	for _, sib := range list {
 		if s != nil && sib.fileID == s.fileID || e.byFile[sib.fileID] != nil {
 			continue
 		}
@@ -229,12 +229,14 @@ func (e *engine) addListed(f *follower, s *segment, t time.Time) bool {
 		switch {
 		case errors.Is(err, errUnfinished):
 			f.relist = t
+		case errors.Is(err, fs.ErrNotExist):
+			return false
 		case err != nil:
 			e.report(f.path, err)
 		case missed.fileID != sib.fileID:
 			missed.close()
 			return false
-		case e.known(f, missed):
+		case e.known(f, missed) || s != nil && s.hasCopy(missed):
 			missed.close()
 		default:
 			e.fromClosed(missed)
@@ -247,12 +249,12 @@ func (e *engine) addListed(f *follower, s *segment, t time.Time) bool {
 // known reports whether a rotated file, just opened, was read, or is a copy,
 // compressed or not, of one that is open or was.
 func (e *engine) known(f *follower, s *segment) bool {
-	head := s.head()
 	for _, o := range f.chain {
-		if o.fileID == s.fileID || o.print.isOf(head) {
+		if o.fileID == s.fileID || o.hasCopy(s) {
 			return true
 		}
 	}
+	head := s.head()
 	for id, c := range e.closedAt {
 		print := fingerprint{c.Print, c.PLen}
 		switch {

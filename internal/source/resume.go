@@ -1,7 +1,9 @@
 package source
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 )
@@ -71,36 +73,70 @@ func (e *engine) unfound(f *follower, cur *segment, pos Pos) {
 // fingerprint, else, when it was copied or compressed, by the fingerprint
 // alone, and opens it there. It returns nil when there is none.
 func (e *engine) locate(f *follower, list []sibling, p Pos) *segment {
+	for range relists {
+		s, stale := e.locateListed(f, list, p)
+		if s != nil || !stale {
+			return s
+		}
+		list = siblings(f.path)
+	}
+	return nil
+}
+
+// locateListed is locate in a list, and reports whether that is stale.
+func (e *engine) locateListed(f *follower, list []sibling, p Pos) (found *segment, stale bool) {
 	for _, sib := range list {
 		if sib.fileID != (fileID{p.Dev, p.Ino}) || e.byFile[sib.fileID] != nil {
 			continue
 		}
 		s, err := openSegment(sib.path, f.maxLine, time.Now())
 		if err != nil {
-			e.report(f.path, fmt.Errorf("reading %s: %w", sib.path, err))
+			stale = stale || errors.Is(err, fs.ErrNotExist)
+			if !stale {
+				e.report(f.path, fmt.Errorf("reading %s: %w", sib.path, err))
+			}
 			continue
 		}
 		if e.resumeAt(s, p) {
-			return s
+			return s, false
 		}
+		stale = stale || s.fileID != sib.fileID
 		s.close()
 	}
-	return e.findCopy(f, list, p)
+	if stale {
+		return nil, true
+	}
+	return e.copyListed(f, list, p)
 }
 
 // findCopy opens, at p, the newest file of list that begins like the file of
 // p, nil when there is none.
 func (e *engine) findCopy(f *follower, list []sibling, p Pos) *segment {
+	for range relists {
+		s, stale := e.copyListed(f, list, p)
+		if s != nil || !stale {
+			return s
+		}
+		list = siblings(f.path)
+	}
+	return nil
+}
+
+// copyListed is findCopy in a list, and reports whether that is stale. While a
+// file is being packed there are two copies, of which only the plain one is
+// sure to be whole.
+func (e *engine) copyListed(f *follower, list []sibling, p Pos) (found *segment, stale bool) {
 	print := fingerprint{p.Print, p.PLen}
 	if print.n == 0 {
-		return nil
+		return nil, false
 	}
-	for _, sib := range slices.Backward(list) {
+	for _, sib := range plainFirst(list) {
 		if e.byFile[sib.fileID] != nil {
 			continue
 		}
 		s, err := openPacked(sib.path, e.pool, f.maxLine)
 		if err != nil {
+			stale = stale || errors.Is(err, fs.ErrNotExist)
 			continue // not one that can be read, nor that we ever read
 		}
 		if !print.begins(s.head()) {
@@ -112,9 +148,9 @@ func (e *engine) findCopy(f *follower, list []sibling, p Pos) *segment {
 			e.report(f.path, fmt.Errorf("reading %s: %w", sib.path, err))
 			continue
 		}
-		return s
+		return s, false
 	}
-	return nil
+	return nil, stale
 }
 
 // begin places the first start in a file without a saved position.

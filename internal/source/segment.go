@@ -111,6 +111,17 @@ func (s *segment) head() []byte {
 	return b[:n]
 }
 
+// hasCopy reports whether o is a copy of s. One that is compressed may hold its
+// beginning only: it is still being made, or s was written to since. The
+// fingerprint knows s as it was before a truncation that nobody noticed yet.
+func (s *segment) hasCopy(o *segment) bool {
+	copied := o.head()
+	if s.print.isOf(copied) {
+		return true
+	}
+	return len(copied) > 0 && isCompressedName(o.path) && bytes.HasPrefix(s.head(), copied)
+}
+
 // close gives up the file. It must not be used afterwards.
 func (s *segment) close() {
 	if s.wake != nil {

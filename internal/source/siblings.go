@@ -111,3 +111,12 @@ func olderFirst(a, b sibling) int {
 func writtenSince(list []sibling, t time.Time) []sibling {
 	return slices.DeleteFunc(list, func(s sibling) bool { return s.mtime.Before(t) })
 }
+
+// plainFirst is list from the newest to the oldest, the compressed ones last.
+func plainFirst(list []sibling) []sibling {
+	list = slices.Clone(list)
+	slices.Reverse(list)
+	packed := func(s sibling) bool { return isCompressedName(s.path) }
+	plain := slices.DeleteFunc(slices.Clone(list), packed)
+	return append(plain, slices.DeleteFunc(list, func(s sibling) bool { return !packed(s) })...)
+}

@@ -1,0 +1,99 @@
+package source
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// manyLines are numbered lines that do not pack well.
+func manyLines(n int) (texts []string) {
+	for i := range n {
+		texts = append(texts, fmt.Sprintf("line %d %x", i, rand.Uint64()))
+	}
+	return texts
+}
+
+// packHalf leaves the first share percent of text, packed, at path.
+func packHalf(t *testing.T, path, text string, share int) {
+	t.Helper()
+	whole, err := os.ReadFile(pack(t, "gzip", path, text))
+	must(t, err)
+	must(t, os.Truncate(path, int64(len(whole)*share/100)))
+}
+
+// While logrotate packs a file both are there, and the packed one, though it
+// begins as it must, may not be whole.
+func TestFileAndItsPackedCopyAreReadOnce(t *testing.T) {
+	for _, tt := range []struct{ lines, share int }{{3, 100}, {5000, 100}, {5000, 60}} {
+		for _, what := range []string{"read before", "never seen", "copied"} {
+			t.Run(fmt.Sprintf("%s %d lines %d%%", what, tt.lines, tt.share), func(t *testing.T) {
+				path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+				s := startStepped(t, Options{}, Spec{File: path})
+				appendTo(t, path, "one\n")
+				s.step()
+				s.want("one")
+				saved := s.stop()
+				unread := manyLines(tt.lines)
+				content := "one\n" + text(unread)
+				switch what {
+				case "read before":
+					appendTo(t, path, text(unread))
+					must(t, os.Rename(path, path+".1"))
+				case "never seen":
+					must(t, os.Rename(path, path+".2"))
+					content = text(unread)
+					writeFile(t, path+".1", content)
+				case "copied":
+					writeFile(t, path+".1", content)
+					must(t, os.Truncate(path, 0))
+				}
+				packHalf(t, path+".1.gz", content, tt.share)
+				appendTo(t, path, "last\n")
+				s = startStepped(t, Options{Saved: saved}, Spec{File: path})
+				s.want(append(unread, "last")...)
+			})
+		}
+	}
+}
+
+func TestPackedCopyOfAFileThatIsStillWrittenToIsKnown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.log")
+	w := openAppend(t, path)
+	s := startStepped(t, Options{}, Spec{File: path})
+	fmt.Fprintln(w, "one")
+	must(t, os.Rename(path, path+".1"))
+	writeFile(t, path, "two\n")
+	s.step()
+	s.want("one", "two")
+	fmt.Fprintln(w, "late")
+	s.step()
+	s.want("late")
+	pack(t, "gzip", path+".2.gz", "one\n")
+	must(t, os.Remove(path+".1"))
+	must(t, os.Rename(path, path+".1"))
+	writeFile(t, path, "three\n")
+	s.step()
+	s.want("three")
+}
+
+// Names change while they are gone through.
+func TestStaleListOfRotatedFilesIsSeen(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+	s := startStepped(t, Options{}, Spec{File: path})
+	writeFile(t, path+".1", "unseen\n")
+	list := siblings(path)
+	must(t, os.Rename(path+".1", path+".2"))
+	f := s.list[0]
+	if s.addListed(f, nil, list, f.lastSame) {
+		t.Error("a file that has another name now counts as looked at")
+	}
+	print := printOf([]byte("unseen\n"))
+	got := s.findCopy(f, list, Pos{Print: print.hash, PLen: print.n})
+	if got == nil {
+		t.Fatal("a copy that has another name now is not found")
+	}
+	got.close()
+}

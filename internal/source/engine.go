@@ -33,8 +33,11 @@ type engine struct {
 	closedAt  map[fileID]closed // where files that are no longer open were read to
 	saved     *positions
 	twins     *twins
-	scanned   map[string]bool        // globs that were expanded before
-	publish   func(list []*follower) // for Status
+	scanned   map[string]bool // globs that were expanded before
+	rotated   map[string]bool // what globs match and is a rotation of another, and
+	// wereRotated is the same of the scan before.
+	wereRotated map[string]bool
+	publish     func(list []*follower) // for Status
 
 	dirs       *dirWatch // nil: poll
 	queue      []*follower

@@ -23,11 +23,14 @@ type follower struct {
 	// are read in this order; only the last one can be the file that path names.
 	chain []*segment
 
+	aside map[fileID]Pos // where rotated files ended that were there before f
+
 	saved    *Pos   // where to resume, until the first file was opened
 	fresh    bool   // the first file, if it exists, starts at its end or since
 	unread   fileID // a file that was seen before it could be read, and
 	unreadAt int64  // its size then
 	backlog  bool   // the end was not reached yet
+	told     bool   // that it was missing before there was a position
 	counted  bool   // the Set waits for this one to catch up
 	check    bool   // look at the name again
 	lastSame time.Time

@@ -77,6 +77,10 @@ func (e *engine) lost(f *follower, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		f.fresh = false // it will be new, all of it unread
 		e.resumeWithout(f)
+		e.setAside(f)
+		if f.lastSame.IsZero() {
+			f.lastSame = time.Now()
+		}
 		e.missedWithout(f)
 	}
 	f.showState()
@@ -127,6 +131,7 @@ func (e *engine) open(f *follower, seen fileInfo, now time.Time) {
 	f.gone = nil
 	e.place(f, s, now)
 	e.add(f, s)
+	e.setAside(f)
 	e.bound(f)
 	f.lastSame = now
 	e.expect(f)
@@ -160,6 +165,49 @@ const clockTick = 20 * time.Millisecond
 func (e *engine) fromClosed(s *segment) bool {
 	p, ok := e.closedAt[s.fileID]
 	return ok && s.packed == nil && e.resumeAt(s, p.Pos)
+}
+
+// setAside remembers where the rotated files end that are not to be read because
+// they were there first. Only what is added to them is new.
+func (e *engine) setAside(f *follower) {
+	if f.aside != nil {
+		return
+	}
+	f.aside = map[fileID]Pos{}
+	for _, sib := range siblings(f.path) {
+		if e.byFile[sib.fileID] != nil || isCompressedName(sib.path) {
+			continue
+		}
+		s, err := openSegment(sib.path, f.maxLine, time.Now())
+		if err != nil {
+			continue // nor will it be read later
+		}
+		s.startAtEnd(s.size)
+		f.aside[s.fileID] = s.pos()
+		s.close()
+	}
+}
+
+// fromBefore goes on where the rotated file s was left, or where it ended when
+// f came.
+func (e *engine) fromBefore(f *follower, s *segment) {
+	if e.fromClosed(s) {
+		return
+	}
+	if s.packed == nil {
+		if p, ok := f.aside[s.fileID]; ok {
+			e.resumeAt(s, p)
+		}
+		return
+	}
+	for _, p := range f.aside {
+		if print := (fingerprint{p.Print, p.PLen}); print.n > 0 && print.begins(s.head()) {
+			if err := s.skip(p.Offset); err != nil {
+				e.report(f.path, fmt.Errorf("reading %s: %w", s.path, err))
+			}
+			return
+		}
+	}
 }
 
 // resumeAt goes on at p in s when s is the file of p, and reports whether it is.
@@ -239,7 +287,7 @@ func (e *engine) addListed(f *follower, s *segment, list []sibling, t time.Time)
 		case e.known(f, missed) || s != nil && s.hasCopy(missed):
 			missed.close()
 		default:
-			e.fromClosed(missed)
+			e.fromBefore(f, missed)
 			e.add(f, missed)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"time"
 )
@@ -38,6 +39,10 @@ func (e *engine) read(ctx context.Context, f *follower) {
 		default:
 			e.fail(f, i, err)
 		}
+	}
+	if errors.Is(f.gone, fs.ErrNotExist) && len(f.chain) == 0 && !f.told {
+		f.told = true
+		e.tellMissing(ctx, f)
 	}
 	if len(f.chain) > 0 && f.backlog {
 		// Where the first line to come will stand is worth keeping: a start
@@ -85,6 +90,18 @@ func (e *engine) tellPos(ctx context.Context, f *follower) bool {
 	batch := &Batch{Origin: f.origin, Arrival: now, Backlog: f.backlog, Pos: f.posAfter(len(f.chain)-1, now)}
 	e.saved.set(f.path, batch.Pos)
 	return e.send(ctx, batch)
+}
+
+// tellMissing hands on, unless there is a position, since when all of f will be
+// unread.
+func (e *engine) tellMissing(ctx context.Context, f *follower) {
+	if e.saved.get(f.path) != (Pos{}) {
+		return
+	}
+	now := time.Now()
+	pos := Pos{Time: now.UnixNano()}
+	e.saved.set(f.path, pos)
+	e.send(ctx, &Batch{Origin: f.origin, Arrival: now, Pos: pos})
 }
 
 // standBy leaves out lines that come from another origin as well. The batch is

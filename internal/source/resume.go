@@ -29,7 +29,7 @@ func (e *engine) resume(f *follower, cur *segment, pos Pos) {
 	}
 	if s := e.locate(f, list, pos); s != nil {
 		e.add(f, s)
-	} else {
+	} else if pos.Ino != 0 { // else there was no file yet
 		e.unfound(f, cur, pos)
 	}
 	if pos.Time != 0 {

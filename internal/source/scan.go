@@ -14,6 +14,7 @@ import (
 // stays keeps its place.
 func (e *engine) scan() {
 	wanted := map[string]bool{}
+	e.wereRotated, e.rotated = e.rotated, map[string]bool{}
 	for i, spec := range e.specs {
 		for _, path := range e.paths(spec) {
 			if wanted[path] {
@@ -63,7 +64,13 @@ func (e *engine) paths(spec Spec) []string {
 		all[path] = true
 	}
 	return slices.DeleteFunc(found, func(path string) bool {
-		return excluded(path, spec.Exclude) || isCompressedName(path) || e.rotationOf(path, all)
+		if excluded(path, spec.Exclude) || isCompressedName(path) {
+			return true
+		}
+		if e.rotationOf(path, all) {
+			e.rotated[path] = true
+		}
+		return e.rotated[path]
 	})
 }
 
@@ -135,7 +142,7 @@ func (e *engine) follow(path string, i int, spec Spec) {
 	f := &follower{
 		path: path, glob: hasMeta(spec.File), pattern: spec.File, origin: &origin,
 		maxLine: e.opts.maxLine(spec), since: e.opts.since(spec),
-		fresh: e.first || !e.globbed(spec), backlog: true, check: true,
+		fresh: e.stoodThere(path, spec), backlog: true, check: true,
 		status: Status{Name: path, State: Starting},
 	}
 	if pos := e.saved.get(path); pos != (Pos{}) {
@@ -149,10 +156,17 @@ func (e *engine) follow(path string, i int, spec Spec) {
 	e.publish(e.list)
 }
 
-// globbed reports whether spec is a glob that was there before: what it
-// gains is new, all of it unread.
-func (e *engine) globbed(spec Spec) bool {
-	return hasMeta(spec.File) && e.scanned[spec.File]
+// stoodThere reports whether path, now found for spec, held lines before anyone
+// asked for them. What a glob gains that was there before is new, all of it
+// unread, unless it is what rotation made of a log that is gone now.
+func (e *engine) stoodThere(path string, spec Spec) bool {
+	switch {
+	case !hasMeta(spec.File) || e.saved.get(path) != (Pos{}):
+		return true
+	case e.first:
+		return !e.opts.since(spec).IsZero() || !e.saved.gained(path, spec.File)
+	}
+	return !e.scanned[spec.File] || e.wereRotated[path]
 }
 
 // unfollow gives f up. Of a file that is gone and was read to its end nothing

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Set is the places that lines come from, as configured.
@@ -44,6 +46,28 @@ func (p *positions) set(name string, pos Pos) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.m[name] = pos
+}
+
+// gained reports whether the glob was read from before path came into being: it
+// has positions, path has none, nor has its file under another name, and it was
+// written to since the last of them.
+func (p *positions) gained(path, glob string) bool {
+	info, err := statPath(path)
+	if err != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := int64(0)
+	for name, pos := range p.m {
+		if isRotated(path, name) || (fileID{pos.Dev, pos.Ino}) == info.fileID {
+			return false
+		}
+		if ok, _ := filepath.Match(glob, name); ok {
+			last = max(last, pos.Time)
+		}
+	}
+	return last > 0 && !info.mtime.Before(time.Unix(0, last).Add(-clockTick))
 }
 
 func (p *positions) drop(name string) {

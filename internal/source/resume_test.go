@@ -234,3 +234,25 @@ func TestSinceFindsItsLineByBisection(t *testing.T) {
 		}
 	}
 }
+
+// The log is rotated where the link leads to, not beside the link.
+func TestRotationBehindALinkIsFound(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "data"), 0o755))
+	target := writeFile(t, filepath.Join(dir, "data", "svc.log"), "")
+	must(t, os.Symlink("data/svc.log", filepath.Join(dir, "svc")))
+	path := filepath.Join(dir, "app.log")
+	must(t, os.Symlink("svc", path))
+	s := startStepped(t, Options{}, Spec{File: path})
+	appendTo(t, target, "one\n")
+	must(t, os.Rename(target, target+".2"))
+	writeFile(t, target+".1", "two\n")
+	writeFile(t, target, "three\n")
+	s.step()
+	s.want("one", "two", "three")
+	saved := s.stop()
+	appendTo(t, target, "four\n")
+	must(t, os.Rename(target, target+".0"))
+	writeFile(t, target, "five\n")
+	startStepped(t, Options{Saved: saved}, Spec{File: path}).want("four", "five")
+}

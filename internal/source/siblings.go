@@ -71,25 +71,42 @@ func isCompressedName(name string) bool {
 }
 
 // siblings lists the rotated files of the log at path, the oldest first, by
-// the time they were last written.
+// the time they were last written: also those of the file that path, when it is
+// a symbolic link, leads to.
 func siblings(path string) []sibling {
+	var found []sibling
+	for range maxLinks {
+		found = appendRotated(found, path)
+		if path = linkTarget(path); path == "" {
+			break
+		}
+	}
+	slices.SortFunc(found, olderFirst)
+	return found[max(0, len(found)-maxSiblings):]
+}
+
+// maxLinks is how many symbolic links are followed; the kernel gives up at 40.
+const maxLinks = 40
+
+// appendRotated appends what rotation made of path that is not yet in found.
+func appendRotated(found []sibling, path string) []sibling {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil
+		return found
 	}
-	var found []sibling
 	for _, e := range entries {
 		if !isRotated(e.Name(), base) {
 			continue
 		}
 		full := filepath.Join(dir, e.Name())
-		if info, err := statPath(full); err == nil && info.regular {
-			found = append(found, sibling{full, info})
+		info, err := statPath(full)
+		if err != nil || !info.regular || slices.ContainsFunc(found, func(s sibling) bool { return s.fileID == info.fileID }) {
+			continue
 		}
+		found = append(found, sibling{full, info})
 	}
-	slices.SortFunc(found, olderFirst)
-	return found[max(0, len(found)-maxSiblings):]
+	return found
 }
 
 // olderFirst orders by time, and files of one instant by name: base.2 is

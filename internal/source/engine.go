@@ -174,8 +174,12 @@ func (e *engine) turn(ctx context.Context) {
 	}
 }
 
-// visit looks at what happened to f and reads what there is.
+// visit looks at what happened to f and reads what there is. One that was given
+// up may still be in the queue.
 func (e *engine) visit(ctx context.Context, f *follower) {
+	if e.followers[f.path] != f {
+		return
+	}
 	for _, s := range f.chain {
 		if s.wake == nil {
 			continue

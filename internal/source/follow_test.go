@@ -266,3 +266,21 @@ func TestPositionOfOlderFiles(t *testing.T) {
 		t.Errorf("got time %d, want 7", pos.Time)
 	}
 }
+
+// What is in the queue, or in haste, when the rules drop it is not opened again.
+func TestFollowerThatIsDroppedStaysSo(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+	s := startStepped(t, Options{}, Spec{File: path})
+	f := s.list[0]
+	s.hasten(f)
+	f.check = true
+	s.enqueue(f)
+	s.specs = nil
+	s.scan()
+	appendTo(t, path, "unasked\n")
+	s.turn(t.Context())
+	s.want()
+	if len(f.chain) > 0 || len(s.busy) > 0 {
+		t.Errorf("%d files of it are open, and %d are in haste", len(f.chain), len(s.busy))
+	}
+}

@@ -177,6 +177,7 @@ func (e *engine) unfollow(f *follower) {
 	}
 	e.drop(f)
 	e.arrived(f)
+	e.busy = slices.DeleteFunc(e.busy, func(o *follower) bool { return o == f })
 	delete(e.followers, f.path)
 	e.twins.leave(f.path)
 	e.list = slices.DeleteFunc(e.list, func(o *follower) bool { return o == f })

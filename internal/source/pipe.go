@@ -41,14 +41,13 @@ func readPipe(ctx context.Context, st *stream) {
 		if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 			st.wait(ctx, fmt.Errorf("reading: %w", err), pipeRetry)
 		} else {
-			// The last writer has gone, or the pipe was made anew.
-			sleep(ctx, defaultPoll)
+			sleep(ctx, defaultPoll) // the pipe was made anew
 		}
 	}
 }
 
-// openPipe opens a named pipe. Opened for writing as well it never ends;
-// where that is not allowed it ends with each last writer.
+// openPipe opens a named pipe. Opened for writing as well it is never without a
+// writer; that may not be allowed.
 func openPipe(path string) (int, fileID, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -79,6 +78,7 @@ func (st *stream) readFD(ctx context.Context, fd int, last bool, good func() boo
 		return err
 	}
 	defer p.close()
+	p.reopened = !last
 	lines := newLineReader(p, &st.set.pool, st.set.opts.maxLine(st.spec))
 	lines.last = last
 	for {
@@ -95,13 +95,16 @@ func (st *stream) readFD(ctx context.Context, fd int, last bool, good func() boo
 // poller reads a descriptor without changing its flags, which other processes
 // share, and ends when its context does.
 type poller struct {
-	fd      int
-	good    func() bool
-	wake    int // readable once wakeEnd was written to, which may be the same
-	wakeEnd int
-	ended   atomic.Bool
-	told    chan struct{} // closed once wake will not be written to
-	stop    func() bool
+	fd   int
+	good func() bool
+	// reopened: others may come after the last writer. To close the descriptor
+	// meanwhile would throw away what the next one writes.
+	reopened bool
+	wake     int // readable once wakeEnd was written to, which may be the same
+	wakeEnd  int
+	ended    atomic.Bool
+	told     chan struct{} // closed once wake will not be written to
+	stop     func() bool
 }
 
 // pollGood is how often good is asked, in milliseconds.
@@ -145,11 +148,20 @@ func (p *poller) Read(b []byte) (int, error) {
 			continue
 		case err != nil:
 			return 0, err
-		case n == 0:
+		case n > 0:
+			return n, nil
+		case !p.reopened || !p.good():
 			return 0, io.EOF
 		}
-		return n, nil
+		p.rest()
 	}
+}
+
+// rest waits a while, or until the poller is to end: a pipe without a writer is
+// readable at all times.
+func (p *poller) rest() {
+	fds := []unix.PollFd{{Fd: int32(p.wake), Events: unix.POLLIN}}
+	_, _ = unix.Poll(fds, int(defaultPoll.Milliseconds()))
 }
 
 // close ends the poller, not the descriptor.

@@ -1,6 +1,8 @@
 package source
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,4 +76,51 @@ func TestStandardInputIsLeftWhenAskedTo(t *testing.T) {
 	r := startSet(t, Options{}, Spec{Stdin: true})
 	r.state("stdin", Following)
 	r.stop() // though nothing comes and nothing ends
+}
+
+// Without the right to write to it, a pipe ends with its last writer. Closed
+// then, it would lose what the next one writes, or turn it away.
+func TestPipeIsKeptOpenBetweenItsWriters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	must(t, unix.Mkfifo(path, 0o600))
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	set, err := New(nil, Options{})
+	must(t, err)
+	out := make(chan *Batch, 1)
+	st := &stream{name: path, set: set, out: out}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked, ended := make(chan bool, 1), make(chan error, 1)
+	go func() {
+		ended <- st.readFD(ctx, fd, false, func() bool {
+			select {
+			case asked <- true:
+			default:
+			}
+			return true
+		})
+	}()
+	for _, tt := range []struct{ text, want string }{{"one\nhalf a ", "one"}, {"line\n", "half a line"}} {
+		w, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0)
+		must(t, err)
+		_, err = w.WriteString(tt.text)
+		must(t, err)
+		b := <-out
+		if got := string(b.Lines[0].Text); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+		b.Release()
+		w.Close()
+		select {
+		case <-asked:
+		case err := <-ended:
+			t.Fatalf("without a writer it is given up: %v", err)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
 }

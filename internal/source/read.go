@@ -164,13 +164,24 @@ func (e *engine) addCopies(f *follower, i int, t time.Time) {
 			continue
 		}
 		head := dup.head()
-		if m := min(len(head), len(cur)); e.known(f, dup) || len(head) == 0 || m > 0 && bytes.Equal(head[:m], cur[:m]) {
+		if m := min(len(head), len(cur)); e.known(f, dup) || e.wasLeft(f, dup) || len(head) == 0 || m > 0 && bytes.Equal(head[:m], cur[:m]) {
 			dup.close()
 			continue
 		}
 		f.chain = slices.Insert(f.chain, i, dup)
 		i++
 	}
+}
+
+// wasLeft reports whether s, a rotated file, is no copy but one that was read
+// before or was there first.
+func (e *engine) wasLeft(f *follower, s *segment) bool {
+	for _, p := range []Pos{e.closedAt[s.fileID].Pos, f.aside[s.fileID]} {
+		if p.PLen > 0 && (fingerprint{p.Print, p.PLen}).begins(s.first) {
+			return true
+		}
+	}
+	return false
 }
 
 // remove gives up chain[i], and remembers how far it was read in case its

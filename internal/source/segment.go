@@ -27,7 +27,8 @@ type segment struct {
 
 	cutTold  int64     // of the cut lines, those in the status
 	holed    bool      // it was truncated, and may begin with a hole
-	emptyAt  time.Time // when it was last written to, while nothing was read since
+	empty    bool      // it was, when it was looked at, and nothing was read since
+	emptyAt  time.Time // when it was last written to then
 	finished bool      // nobody writes to it: it ends at its end
 	atEnd    bool
 	seen     bool      // at the end, and not changed since without its time showing it
@@ -39,9 +40,9 @@ type segment struct {
 // its beginning changed.
 var errTruncated = errors.New("truncated")
 
-// errRefilled says that a file that was truncated was written to since. If
-// that was truncated away again, unseen, only a copy of it shows.
-var errRefilled = errors.New("truncated and written to")
+// errRefilled says that a file that was empty was written to since. If that was
+// truncated away, unseen, only a copy of it shows.
+var errRefilled = errors.New("empty and written to")
 
 func openSegment(path string, maxLine int, now time.Time) (*segment, error) {
 	h, info, err := openFile(path)
@@ -145,7 +146,7 @@ func (s *segment) resume(off, line int64) {
 func (s *segment) restart() {
 	s.resume(0, 0)
 	s.print = fingerprint{}
-	s.holed = true
+	s.holed, s.empty = true, true
 }
 
 // skipNULs is the offset of the first byte from off on that is not NUL.
@@ -209,8 +210,7 @@ func (s *segment) next(pool *pools) (*block, error) {
 	if s.size < s.off {
 		return nil, errTruncated
 	}
-	if s.holed && s.off == 0 && s.print.n == 0 && !s.mtime.Equal(s.emptyAt) {
-		s.emptyAt = s.mtime
+	if s.refilled() {
 		return nil, errRefilled
 	}
 	b, err := s.read(pool)
@@ -223,6 +223,22 @@ func (s *segment) next(pool *pools) (*block, error) {
 		s.grown = time.Now() // not when truncated: a copy is younger than this
 	}
 	return b, nil
+}
+
+// refilled reports whether an empty file was written to since this was last
+// asked.
+func (s *segment) refilled() bool {
+	if s.off > 0 || s.print.n > 0 {
+		s.empty = false
+		return false
+	}
+	was := s.empty
+	s.empty = was || s.size == 0
+	if was && s.mtime.Equal(s.emptyAt) {
+		return false
+	}
+	s.emptyAt = s.mtime
+	return was
 }
 
 // read reads one block and cuts it. What was read counts only if the file

@@ -1,0 +1,42 @@
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// An empty file may be written to, copied and truncated before anybody looks.
+func TestFileThatWasTruncatedBeforeItWasReadIsReadFromItsCopy(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+	s := startStepped(t, Options{}, Spec{File: path})
+	truncated := func(copied, before, after string) {
+		appendTo(t, path, before)
+		copyFile(t, path, path+copied)
+		must(t, os.Truncate(path, 0))
+		appendTo(t, path, after)
+		s.step()
+	}
+	truncated(".1", "one\n", "two\n")
+	s.want("one", "two")
+	must(t, os.Rename(path, path+".2"))
+	writeFile(t, path, "")
+	s.step()
+	truncated(".3", "three\n", "four\n")
+	s.want("three", "four")
+}
+
+func TestOldRotatedFileIsNoCopyBecauseItIsWrittenTo(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+	old := writeFile(t, path+".7", "old\n")
+	s := startStepped(t, Options{}, Spec{File: path})
+	appendTo(t, path, "one\n")
+	s.step()
+	s.want("one")
+	appendTo(t, old, "by a writer that never noticed\n")
+	copyFile(t, path, path+".1")
+	must(t, os.Truncate(path, 0))
+	appendTo(t, path, "two\n")
+	s.step()
+	s.want("two")
+}

@@ -187,7 +187,7 @@ func nginxBare(msg []byte, ev *Event) bool {
 	return ok
 }
 
-// nginxVerdict judges ModSecurity's, PHP's and the file modules' messages.
+// nginxVerdict judges ModSecurity's, PAM's, PHP's and the file modules' messages.
 func nginxVerdict(msg []byte, ev *Event) {
 	switch {
 	case hasPrefix(msg, "ModSecurity: Access denied"):
@@ -198,6 +198,10 @@ func nginxVerdict(msg []byte, ev *Event) {
 		ev.Outcome, ev.Kind = Failure, Forbidden
 	case hasPrefix(msg, "NAXSI_FMT: ip=") && scan.Has(msg, "&learning=0&") && scan.Has(msg, "&block=1&"): // NAXSI's wiki, naxsi logs
 		ev.Outcome, ev.Kind = Failure, Forbidden
+	case hasPrefix(msg, "PAM: user '"): // ngx_http_auth_pam_module.c
+		if user, _, ok := scan.Cut(msg[len("PAM: user '"):], "' - not authenticated: "); ok {
+			ev.Outcome, ev.User = Failure, user
+		}
 	default:
 		if said, ok := scan.After(msg, `FastCGI sent in stderr: "`); ok {
 			phpSays(said, ev)

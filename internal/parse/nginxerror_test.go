@@ -31,6 +31,8 @@ func TestNginxError(t *testing.T) {
 	add(`limiting connections by zone "addr"`, n(a, Failure, Limited, ""))
 	add(`access forbidden by rule`, n(a, Failure, Forbidden, ""))
 	add(`directory index of "/srv/www/" is forbidden`, n(a, Other, Forbidden, ""))
+	add(`PAM: user 'alice' - not authenticated: Authentication failure`, n(a, Failure, Plain, "alice"))
+	add(`PAM: user 'alice' - invalid account: Permission denied`, n(a, Other, Plain, ""))
 	add(`open() "/srv/www/x" failed (2: No such file or directory)`, n(a, Other, Plain, ""))
 	add(`"/srv/www/x/index.html" is not found (2: No such file or directory)`, n(a, Other, Plain, ""))
 	add(`client intended to send too large body: 10485761 bytes`, n(a, Other, Plain, ""))
@@ -111,6 +113,7 @@ func TestNginxOtherTakesOneReadingOnly(t *testing.T) {
 	for _, c := range []struct{ msg, want string }{
 		{`open() "/x", client: 203.0.113.66, server: s" failed (2: No such file), client: 192.0.2.7, server: s, request: "GET / HTTP/1.1"`, ""},
 		{`open() "/x" failed (2: No such file), client: 192.0.2.7, server: s, request: "GET /", client: 203.0.113.66 HTTP/1.1"`, ""},
+		{`PAM: user 'x' - not authenticated: y, client: 203.0.113.66, server: s' - not authenticated: Authentication failure, client: 192.0.2.7, server: s, request: "GET / HTTP/1.1"`, ""},
 		{`open() "/x, client: host" failed (2: No such file), client: 192.0.2.7, server: s, request: "GET / HTTP/1.1"`, "192.0.2.7"},
 		{`open() "/x, client: 192.0.2.7" failed (2: No such file), client: 192.0.2.7, server: s, request: "GET / HTTP/1.1"`, "192.0.2.7"},
 		{`open() "/` + strings.Repeat("x", 1900) + `, client: 203.0.113.66, server: s, request: "GET /`, ""},

@@ -2,13 +2,17 @@ package source
 
 import "golang.org/x/sys/unix"
 
-// data is the offset of the first byte at or after off that is not in a hole.
+// data is the offset of the first byte at or after off that is not in a hole,
+// the file's end when all the rest is one.
 func (h handle) data(off int64) int64 {
 	at, err := unix.Seek(int(h), off, unix.SEEK_DATA)
+	if err == unix.ENXIO {
+		at, err = unix.Seek(int(h), 0, unix.SEEK_END)
+	}
 	if err != nil {
 		return off
 	}
-	return at
+	return max(at, off)
 }
 
 // newWake makes a descriptor that becomes readable when it is written to.

@@ -315,6 +315,7 @@ func (s *segment) findNewline(pool *pools) (int64, error) {
 		if n < len(b.bytes) {
 			return -1, nil
 		}
+		s.scanned = s.h.data(s.off+s.scanned) - s.off // there is no newline in a hole
 	}
 }
 

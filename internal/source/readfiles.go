@@ -151,14 +151,19 @@ func orderFiles(paths []string, stamp func([]byte) (int64, bool)) []string {
 		}
 	}
 	slices.SortStableFunc(inputs, func(a, b input) int {
-		if a.place != b.place {
-			return cmp.Compare(a.place, b.place)
-		}
-		if a.known && b.known && a.at != b.at {
-			return cmp.Compare(a.at, b.at)
-		}
-		return olderFirst(a.sibling, b.sibling)
+		return cmp.Or(cmp.Compare(a.place, b.place), olderFirst(a.sibling, b.sibling))
 	})
+	// Those whose time is known are put in its order in the places that they
+	// have: one that has no stamp must not decide on the others.
+	known := slices.DeleteFunc(slices.Clone(inputs), func(in input) bool { return !in.known })
+	slices.SortStableFunc(known, func(a, b input) int {
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.at, b.at))
+	})
+	for i := range inputs {
+		if inputs[i].known {
+			inputs[i], known = known[0], known[1:]
+		}
+	}
 	ordered := make([]string, len(inputs))
 	for i, in := range inputs {
 		ordered[i] = in.path

@@ -101,6 +101,25 @@ func TestReadFilesOrdersOneLogByItsContent(t *testing.T) {
 	}
 }
 
+// An empty file has no time; copied files have that of the copying.
+func TestReadFilesOrdersAroundAFileWithoutATime(t *testing.T) {
+	dir := t.TempDir()
+	var paths []string
+	for i, text := range []string{"10 a\n", "20 b\n", "", "30 c\n"} {
+		path := writeFile(t, filepath.Join(dir, fmt.Sprintf("app.log.%d", i+1)), text)
+		past(t, path, len(paths)+1)
+		paths = append(paths, path)
+	}
+	for range len(paths) {
+		all, err := readAll(t, ReadOptions{Stamp: leadingNumber}, paths...)
+		want := []string{"app.log.1:1:10 a", "app.log.2:1:20 b", "app.log.4:1:30 c"}
+		if err != nil || !slices.Equal(all, want) {
+			t.Errorf("%q:\n got %q, %v\nwant %q", paths, all, err, want)
+		}
+		paths = append(paths[1:], paths[0])
+	}
+}
+
 func TestReadFilesGoesOnAfterABadFile(t *testing.T) {
 	dir := t.TempDir()
 	good := writeFile(t, filepath.Join(dir, "good"), "fine\nno newline at the end")

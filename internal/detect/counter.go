@@ -136,10 +136,20 @@ func newLevel(set *rules.Set, r *rules.Rule, rl *rules.Level, seed uint64) level
 	case rules.Window:
 		l.window = bucket.NewWindow(0, 0)
 	case rules.Distinct:
-		// A rule that tells contributors needs to remember more than breach.
-		l.distinct = bucket.NewDistinct(max(valuesPerKey, 2*(rl.Over+1)), 0, 0)
+		// A rule that tells contributors needs to remember more than breach, and
+		// a known-good source has more room.
+		l.distinct = bucket.NewDistinct(max(valuesPerKey, knownRoom*(mostOver(set, rl.Over)+1)), 0, 0)
 	}
 	return l
+}
+
+// mostOver is the most room that a window has in any network.
+func mostOver(set *rules.Set, over int) int {
+	most := over
+	for i := range set.Networks {
+		most = max(most, roomIn(&set.Networks[i], over))
+	}
+	return min(most, bucket.MaxCount)
 }
 
 func newTable(set *rules.Set, seed uint64) *bucket.Table {
@@ -174,19 +184,21 @@ func (l *level) sweep(at int64) {
 		l.parts.Sweep(at)
 	}
 	if l.window != nil {
-		l.window.Sweep(at, l.rolling(1))
+		l.window.Sweep(at, l.rolling(l.Over))
 	}
 	if l.distinct != nil {
-		l.distinct.Sweep(at, l.spread(1))
+		l.distinct.Sweep(at, l.spread(l.Over))
 	}
 }
 
-func (l *level) rolling(room int) bucket.Rolling {
-	return bucket.Rolling{Count: l.Over * room, Within: l.Within}
+func (l *level) rolling(over int) bucket.Rolling {
+	return bucket.Rolling{Count: over, Within: l.Within}
 }
 
-func (l *level) spread(room int) bucket.Spread {
-	return bucket.Spread{Over: l.Over * room, Within: l.Within}
+// spread breaches at the latest when there are as many values as can be told
+// apart, however much room was asked for.
+func (l *level) spread(over int) bucket.Spread {
+	return bucket.Spread{Over: min(over, l.distinct.Cap()-1), Within: l.Within}
 }
 
 // drain is how long a full level takes to be empty.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"stoplog/internal/bucket"
 	"stoplog/internal/parse"
 )
 
@@ -442,5 +443,41 @@ func TestSweepWhileOldLinesAreRead(t *testing.T) {
 	e.Sweep(now)
 	if n := e.Stats().Rules[0].Keys; n != 0 {
 		t.Errorf("got %d buckets long after, want none", n)
+	}
+}
+
+// A capacity in networks is what a bucket, a window and a count of values hold
+// there, also more values than are told apart elsewhere.
+func TestCapacityOfNetworks(t *testing.T) {
+	for level, usual := range map[string]int{
+		"bucket: {capacity: 5, leak: 1h}":                  5,
+		"window: {over: 4, within: 2h}":                    4,
+		"window: {distinct: user, over: 3, within: 2h}":    3,
+		"window: {distinct: user, over: 3000, within: 2h}": 3000,
+	} {
+		e := New(load(t, `
+sources: [auth]
+networks:
+  198.51.100.0/24: {capacity: 1500}
+  203.0.113.0/24: {capacity: x600}
+rules:
+  - {name: r, match: {outcome: failure}, `+level+`}
+`), Options{})
+		for addr, want := range map[string]int{"192.0.2.7": usual, "198.51.100.7": 1500, "203.0.113.7": usual * 600} {
+			if v := e.Levels(netip.MustParseAddr(addr), after(0))[0]; v.Capacity != min(want, bucket.MaxCount-1) {
+				t.Errorf("%s at %s: shown a capacity of %d, want %d", level, addr, v.Capacity, want)
+			}
+			if want > 5000 {
+				continue
+			}
+			for i := range want {
+				if bs := feed(e, newGate(), failure(after(0), "sshd", fmt.Sprint("u", i), addr)); len(bs) != 0 {
+					t.Fatalf("%s at %s: breached at %d, want at %d", level, addr, i+1, want+1)
+				}
+			}
+			if bs := feed(e, newGate(), failure(after(0), "sshd", "one more", addr)); len(bs) != 1 {
+				t.Errorf("%s at %s: got %d breaches at %d, want one", level, addr, len(bs), want+1)
+			}
+		}
 	}
 }

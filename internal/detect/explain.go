@@ -84,8 +84,8 @@ func (e *Engine) explain(c *counter, l *level, m *moment, k bucket.Key) StepLeve
 		s.Held, s.Capacity, s.Drains = l.table.Level(k, m.at, lim), lim.Capacity, time.Duration(depth)
 		s.Breaches = n > 0 && time.Duration(depth)+time.Duration(n)*lim.Leak > time.Duration(lim.Capacity)*lim.Leak
 	case rules.Window:
-		k, room := e.roomFor(c, m, k)
-		r := l.rolling(room)
+		k, over := e.roomFor(c, l, m, k)
+		r := l.rolling(over)
 		s.Held, s.Capacity = l.window.Count(k, m.at, r), r.Count
 		s.Breaches = n > 0 && s.Held+n > r.Count
 	case rules.Distinct:
@@ -96,8 +96,8 @@ func (e *Engine) explain(c *counter, l *level, m *moment, k bucket.Key) StepLeve
 
 func (e *Engine) explainDistinct(c *counter, l *level, m *moment, k bucket.Key, s *StepLevel) {
 	v, ok := e.keyOf(c, l.Of, m)
-	k, room := e.roomFor(c, m, k)
-	r := l.spread(room)
+	k, over := e.roomFor(c, l, m, k)
+	r := l.spread(over)
 	s.Capacity = r.Over
 	more := 1
 	for _, x := range l.distinct.List(k, m.at, r, 0) {

@@ -66,15 +66,15 @@ func (e *Engine) add(c *counter, l *level, m *moment, p bucket.Spot, n int) (cou
 		}
 		return count, breached
 	case rules.Window:
-		k, room := e.roomFor(c, m, k)
-		return l.window.Pour(k, m.at, n, l.rolling(room))
+		k, over := e.roomFor(c, l, m, k)
+		return l.window.Pour(k, m.at, n, l.rolling(over))
 	case rules.Distinct:
 		v, ok := e.keyOf(c, l.Of, m)
 		if !ok {
 			return 0, false
 		}
-		k, room := e.roomFor(c, m, k)
-		return l.distinct.Pour(k, v, m.at, n, l.spread(room))
+		k, over := e.roomFor(c, l, m, k)
+		return l.distinct.Pour(k, v, m.at, n, l.spread(over))
 	}
 	return n, true
 }
@@ -96,11 +96,7 @@ func (e *Engine) limit(c *counter, l *level, m *moment) bucket.Limit {
 		return lim
 	}
 	if n := e.network(m); n != nil && c.source {
-		if n.Capacity > 0 {
-			lim.Capacity = n.Capacity
-		} else if n.Room > 1 {
-			lim.Capacity *= n.Room
-		}
+		lim.Capacity = roomIn(n, lim.Capacity)
 	}
 	for _, w := range c.rule.When {
 		if w.Capacity < lim.Capacity && m.gate.Flag(w.Flag, m.at) && m.stranger() {
@@ -114,25 +110,34 @@ func (e *Engine) limit(c *counter, l *level, m *moment) bucket.Limit {
 	return lim
 }
 
-// roomFor is how many times the room of a window this event's source has, and
-// by what key: a known-good source is counted apart, so that its many
-// failures take nothing of the strangers' room.
-func (e *Engine) roomFor(c *counter, m *moment, k bucket.Key) (bucket.Key, int) {
-	room := 1
+// roomIn is the room inside a network where it is usual elsewhere.
+func roomIn(n *rules.Network, usual int) int {
+	switch {
+	case n == nil:
+	case n.Capacity > 0:
+		return n.Capacity
+	case n.Room > 1:
+		return usual * n.Room
+	}
+	return usual
+}
+
+// roomFor is how much a window holds of this event's source, and by what key:
+// a known-good source is counted apart, so that its many failures take nothing
+// of the strangers' room.
+func (e *Engine) roomFor(c *counter, l *level, m *moment, k bucket.Key) (bucket.Key, int) {
 	if !m.ev.Addr.IsValid() || !c.source {
-		return k, room
+		return k, l.Over
 	}
-	if n := e.network(m); n != nil && n.Room > 1 {
-		room = n.Room
-	}
+	over := roomIn(e.network(m), l.Over)
 	if m.judge() != KnownGood {
-		return k, room
+		return k, over
 	}
 	p, ok := k.Prefix()
 	if !ok {
-		return k, room
+		return k, over
 	}
-	return bucket.KeyOfPair(p, knownKind, nil), room * knownRoom
+	return bucket.KeyOfPair(p, knownKind, nil), over * knownRoom
 }
 
 // knownKind is the kind of key under which known-good sources are counted
@@ -200,7 +205,7 @@ func (e *Engine) contributors(l *level, m *moment, k bucket.Key) []netip.Prefix 
 		return nil
 	}
 	var out []netip.Prefix
-	for _, v := range l.distinct.List(k, m.at, l.spread(1), l.each) {
+	for _, v := range l.distinct.List(k, m.at, l.spread(l.Over), l.each) {
 		p, ok := v.Key.Prefix()
 		if !ok || len(out) >= maxContributors {
 			continue

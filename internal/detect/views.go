@@ -36,14 +36,15 @@ func (e *Engine) Levels(addr netip.Addr, at int64) []Level {
 		for i := range c.levels {
 			l := &c.levels[i]
 			v := Level{Rule: c.rule.Name, Index: i, Kind: l.Kind.String(), Key: p.String(), Prefix: p}
+			over := roomIn(e.networkAt(addr), l.Over)
 			switch l.Kind {
 			case rules.Bucket:
-				v.Level, v.Capacity = l.table.Level(k, at, l.limit), e.roomAt(l, addr)
+				v.Level, v.Capacity = l.table.Level(k, at, l.limit), roomIn(e.networkAt(addr), l.Capacity)
 				v.Empty = at + int64(l.table.Level(k, at, drop))
 			case rules.Window:
-				v.Level, v.Capacity = l.window.Count(k, at, l.rolling(e.timesAt(addr))), l.Over*e.timesAt(addr)
+				v.Level, v.Capacity = l.window.Count(k, at, l.rolling(over)), over
 			case rules.Distinct:
-				v.Level, v.Capacity = l.distinct.Count(k, at, l.spread(1)), l.Over*e.timesAt(addr)
+				v.Level, v.Capacity = l.distinct.Count(k, at, l.spread(l.Over)), l.spread(over).Over
 			default:
 				continue
 			}
@@ -73,27 +74,6 @@ func (e *Engine) networkAt(addr netip.Addr) *rules.Network {
 	return nil
 }
 
-// roomAt is the capacity of strangers at addr.
-func (e *Engine) roomAt(l *level, addr netip.Addr) int {
-	n := e.networkAt(addr)
-	switch {
-	case n == nil:
-	case n.Capacity > 0:
-		return n.Capacity
-	case n.Room > 1:
-		return l.Capacity * n.Room
-	}
-	return l.Capacity
-}
-
-// timesAt is how many times the room of a window strangers at addr have.
-func (e *Engine) timesAt(addr netip.Addr) int {
-	if n := e.networkAt(addr); n != nil {
-		return max(n.Room, 1)
-	}
-	return 1
-}
-
 // Fullest lists the n buckets of all rules that are fullest for their
 // capacity at the instant at, the fullest first.
 func (e *Engine) Fullest(n int, at int64) []Level {
@@ -109,7 +89,7 @@ func (e *Engine) Fullest(n int, at int64) []Level {
 				v := Level{Rule: c.rule.Name, Index: i, Kind: l.Kind.String(), Key: keyName(b.Key), Prefix: p, Empty: b.Empty,
 					Level: l.table.Level(b.Key, at, l.limit), Capacity: l.Capacity}
 				if p.IsValid() {
-					v.Capacity = e.roomAt(l, p.Addr())
+					v.Capacity = roomIn(e.networkAt(p.Addr()), l.Capacity)
 				}
 				out = append(out, v)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -16,17 +17,23 @@ import (
 const DefaultRules = "/etc/stoplog/rules.yaml"
 
 // loadRules reads the rules file, or the built-in ones when path is empty and
-// the default file is absent. name is what status calls them.
+// the default file is absent; rules.d beside it is added to either. name is what
+// status calls them.
 func (e *env) loadRules(path string) (set *rules.Set, problems []rules.Problem, name string) {
 	if path == "" {
 		if _, err := os.Lstat(DefaultRules); errors.Is(err, fs.ErrNotExist) {
-			set, problems = rules.LoadBytes("built-in", e.example, "")
+			set, problems = e.builtIn(filepath.Dir(DefaultRules))
 			return set, problems, "built-in"
 		}
 		path = DefaultRules
 	}
 	set, problems = rules.Load(path)
 	return set, problems, path
+}
+
+// builtIn are the built-in rules, and those of dir's rules.d.
+func (e *env) builtIn(dir string) (*rules.Set, []rules.Problem) {
+	return rules.LoadBytes("built-in", e.example, dir)
 }
 
 // rulesError prints every mistake and returns the error that ends the command.

@@ -21,7 +21,8 @@ const head = `# Rules: all keys
 <!-- Made from the code by "go generate ./docs"; do not edit. -->
 
 One file, ` + "`/etc/stoplog/rules.yaml`" + `; without it the built-in rules hold, which
-` + "`rules.example.yaml`" + ` shows and explains. Files in ` + "`rules.d/`" + ` beside it are added.
+` + "`rules.example.yaml`" + ` shows and explains. Files in ` + "`rules.d/`" + ` beside it are added,
+to the built-in rules too.
 ` + "`stoplog check`" + ` tells every mistake at once, with its line; unknown words are errors.
 
 An editor that knows YAML schemas completes and checks the file with this as its

@@ -111,11 +111,16 @@ func (c *checker) pairs(n *yaml.Node, want string, f func(key *yaml.Node, val *y
 		return
 	}
 	seen := map[string]int{}
+	var merge *yaml.Node // the key, and what comes in by it
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if key.Tag == "!!merge" {
-			merged = append(merged, n.Content[i+1])
+			if merge != nil {
+				c.fail(key, "<<: [*one, *other]", "\"<<\" is here twice, first in line %d", merge.Line)
+				continue
+			}
+			merge, merged = key, c.merged(n.Content[i+1])
 			continue
 		}
 		if key.Kind != yaml.ScalarNode {
@@ -131,11 +136,24 @@ func (c *checker) pairs(n *yaml.Node, want string, f func(key *yaml.Node, val *y
 	}
 	for _, m := range merged {
 		c.pairs(m, "a mapping to merge", func(k, v *yaml.Node) {
-			if _, own := seen[k.Value]; !own {
+			if _, has := seen[k.Value]; !has {
+				seen[k.Value] = k.Line
 				f(k, v)
 			}
 		})
 	}
+}
+
+// merged are the mappings that come in by <<: one, or a list of which the
+// earlier ones win.
+func (c *checker) merged(n *yaml.Node) []*yaml.Node {
+	if r := c.resolve(n); r.Kind == yaml.SequenceNode {
+		if c.enter(n) == nil {
+			return nil
+		}
+		return r.Content
+	}
+	return []*yaml.Node{n}
 }
 
 func describe(n *yaml.Node) string {

@@ -72,7 +72,7 @@ func cause(err error) string {
 func readAll(r io.Reader, name string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err == nil && len(data) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", name, maxFile)
+		return nil, &os.PathError{Op: "read", Path: name, Err: fmt.Errorf("larger than %d bytes", maxFile)}
 	}
 	return data, err
 }

@@ -361,3 +361,57 @@ func TestEmptyFile(t *testing.T) {
 		t.Errorf("with a folder beside it: got %v", problems)
 	}
 }
+
+// The earlier of several mappings that come in by a merge wins, as YAML says.
+func TestMergeList(t *testing.T) {
+	const text = `sources: [auth]
+rules:
+  - {<<: [&a {name: a, match: {service: sshd, outcome: failure}, ttl: 1h}, &b {ttl: 2h, bucket: {capacity: 5, leak: 1m}}]}
+  - {<<: [*b, *a], name: b}
+`
+	s, problems := LoadBytes("x", []byte(text), "")
+	if s == nil || len(s.Rules) != 2 {
+		t.Fatal(problems)
+	}
+	for i, want := range []time.Duration{time.Hour, 2 * time.Hour} {
+		if r := s.Rules[i]; r.Levels[0].Capacity != 5 || r.Levels[0].TTL != want {
+			t.Errorf("%s: got capacity %d and ttl %s, want 5 and %s", r.Name, r.Levels[0].Capacity, r.Levels[0].TTL, want)
+		}
+	}
+	for bad, want := range map[string]string{
+		"prefix: &p {ipv4: 24}\nfloor: {<<: *p, <<: *p}\n": `x:2:17: "<<" is here twice, first in line 2`,
+		"block: &a {<<: [*a]}\n":                           "the file has more than",
+		"block: {<<: [1]}\n":                               "a mapping to merge expected",
+	} {
+		if s, problems := LoadBytes("x", []byte(bad), ""); s != nil || len(problems) == 0 || !strings.Contains(problems[0].Error(), want) {
+			t.Errorf("%q: got %v, want %s", bad, problems, want)
+		}
+	}
+}
+
+func TestTooLargeIsToldOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "big.yaml")
+	if err := os.WriteFile(file, make([]byte, maxFile+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, problems := Load(file)
+	if len(problems) != 1 || strings.Count(problems[0].Error(), file) != 1 || !strings.Contains(problems[0].Error(), "larger than") {
+		t.Errorf("got %v, want the file once", problems)
+	}
+}
+
+// A key that stands one level too high is told where it goes.
+func TestKeyOneLevelTooHigh(t *testing.T) {
+	for key, want := range map[string]string{
+		"capacity: 5":   "it belongs in bucket: {capacity: …}",
+		"capcity: 5":    "it belongs in bucket: {capacity: …}",
+		"within: 5m":    "it belongs in window: {within: …}",
+		"service: sshd": "it belongs in match: {service: …}",
+		"tll: 5m":       "did you mean ttl?",
+	} {
+		_, problems := LoadBytes("x", []byte("sources: [auth]\nrules:\n  - {name: a, match: {outcome: failure}, "+key+"}\n"), "")
+		if len(problems) != 1 || problems[0].Hint != want {
+			t.Errorf("%s: got %v, want the hint %q", key, problems, want)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func readObject[O any](c *checker, n *yaml.Node, what string, fields []field[O],
 	c.pairs(n, what, func(k, v *yaml.Node) {
 		f, ok := byName[k.Value]
 		if !ok {
-			c.unknown(k, names)
+			c.unknown(k, names, homeOf(k.Value, fields))
 			seen[nearest(k.Value, names)] = true
 			return
 		}
@@ -88,9 +88,40 @@ func (c *checker) resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// unknown notes a key or word that nobody knows, with the nearest that is known.
-func (c *checker) unknown(k *yaml.Node, words []string) {
-	c.fail(k, didYouMean(k.Value, words), "unknown key %q", clip(k.Value))
+// unknown notes a key that nobody knows, with the nearest that is known, or
+// the key within home that it seems to be.
+func (c *checker) unknown(k *yaml.Node, words []string, home string) {
+	hint := didYouMean(k.Value, words)
+	if home != "" {
+		hint = "it belongs in " + home
+	}
+	c.fail(k, hint, "unknown key %q", clip(k.Value))
+}
+
+// homeOf finds the field that is an object with a key of that name; of a name
+// that is misspelt and like none of the fields', the nearest.
+func homeOf[O any](name string, fields []field[O]) string {
+	var own, inner []string
+	homes := map[string]string{}
+	for _, f := range fields {
+		own = append(own, f.name)
+		if f.shape.kind != "object" {
+			continue
+		}
+		for _, in := range f.shape.fields {
+			if homes[in.name] == "" {
+				homes[in.name] = f.name + ": {" + in.name + ": …}"
+				inner = append(inner, in.name)
+			}
+		}
+	}
+	if home := homes[name]; home != "" {
+		return home
+	}
+	if nearest(name, own) != "" {
+		return ""
+	}
+	return homes[nearest(name, inner)]
 }
 
 func didYouMean(got string, words []string) string {

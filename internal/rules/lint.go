@@ -27,7 +27,7 @@ func (c *checker) lint(s *Set, r *Rule) {
 	}
 	lintServices(in, s, r)
 	for i := range r.Levels {
-		lintLevel(in, r, &r.Levels[i])
+		lintLevel(s, in, r, &r.Levels[i])
 	}
 	for _, cond := range r.Match.Conds {
 		for _, a := range s.Allow.Prefixes {
@@ -124,6 +124,8 @@ func (c *Cond) never() string {
 		t = &t.sub[0]
 	}
 	switch {
+	case c.nothingLeft():
+		return "no " + c.Field + " is all of that"
 	case t.op == opNot && len(t.sub) == 1 && !(Cond{Field: c.Field, test: t.sub[0]}).picks():
 		return "nothing is left of " + c.Field
 	case c.Field == "status" && t.op == opRange && (t.hi < 100 || t.lo > 599):
@@ -138,11 +140,45 @@ func (c *Cond) never() string {
 	return ""
 }
 
+// nothingLeft reports whether a condition that names its values leaves none of
+// them over by what else it says.
+func (c *Cond) nothingLeft() bool {
+	if c.test.op != opAll {
+		return false
+	}
+	for i := range c.test.sub {
+		if vs := c.test.sub[i].values(); len(vs) > 0 {
+			return !slices.ContainsFunc(vs, func(s subject) bool { return c.test.holds(&s) })
+		}
+	}
+	return false
+}
+
+// values are the only ones that can pass the test; none when they are not
+// named one by one.
+func (t *test) values() []subject {
+	if t.op == opIs {
+		return []subject{{text: t.text}}
+	}
+	if t.op != opAny {
+		return nil
+	}
+	var out []subject
+	for i := range t.sub {
+		vs := t.sub[i].values()
+		if vs == nil {
+			return nil
+		}
+		out = append(out, vs...)
+	}
+	return out
+}
+
 // SlowLeak is the leak from which a bucket is slow. Probes are not poured into
 // slow buckets: a monitor that connects every few minutes would fill them.
 const SlowLeak = 10 * time.Minute
 
-func lintLevel(in *sink, r *Rule, l *Level) {
+func lintLevel(s *Set, in *sink, r *Rule, l *Level) {
 	switch l.Kind {
 	case Bucket:
 		if w := l.WeightIn(r).Most(); l.Capacity > 0 && w > l.Capacity {
@@ -155,8 +191,40 @@ func lintLevel(in *sink, r *Rule, l *Level) {
 	case Distinct:
 		if len(l.Of) == 1 && len(r.Key) > 0 && slices.Contains(r.Key, l.Of[0]) && l.Over > 0 {
 			in.warn(l.Line, "", "the rule %s can never breach: there is one %s by %s", r.Name, l.Of, r.Key)
+			return
+		}
+		lintSpread(s, in, r, l)
+	}
+}
+
+// lintSpread warns of a count of different sources within one source that does
+// not hold so many.
+func lintSpread(s *Set, in *sink, r *Rule, l *Level) {
+	if len(l.Of) != 1 || !l.Of.HasSource() {
+		return
+	}
+	if r.Key.Has(ByAddr) {
+		if l.Over > 0 {
+			in.warn(l.Line, "", "the rule %s can never breach: there is one %s by %s", r.Name, l.Of, r.Key)
+		}
+		return
+	}
+	if !r.Key.Has(ByPrefix) {
+		return
+	}
+	for _, f := range []struct{ is, len, bits int }{{4, r.Prefix.V4, 32}, {6, r.Prefix.V6, 128}} {
+		if rest := f.bits - f.len; rest < 20 && l.Over >= 1<<rest && !s.wider(f.bits, f.len) {
+			in.warn(l.Line, "prefix: {…}, or a smaller number", "the rule %s can never breach for IPv%d: a /%d holds %d addresses", r.Name, f.is, f.len, 1<<rest)
 		}
 	}
+}
+
+// wider reports whether some network of that family is cut into wider
+// prefixes.
+func (s *Set) wider(bits, length int) bool {
+	return slices.ContainsFunc(s.Networks, func(n Network) bool {
+		return n.Prefix.Addr().BitLen() == bits && n.Len != 0 && n.Len < length
+	})
 }
 
 // lintSet warns of what makes the whole file idle.

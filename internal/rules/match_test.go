@@ -233,13 +233,17 @@ rules:
 
 func TestConditionsThatPickNothing(t *testing.T) {
 	for match, want := range map[string]string{
-		`{path: "*"}`:                 "matches",
-		`{path: /*}`:                  "matches",
-		`{status: 100-599}`:           "matches",
-		`{path: {not: "*"}}`:          "can never match",
-		`{status: {not: 100-599}}`:    "can never match",
-		`{path: /login*}`:             "",
-		`{status: {not: [4xx, 5xx]}}`: "",
+		`{path: "*"}`:                  "matches",
+		`{path: /*}`:                   "matches",
+		`{status: 100-599}`:            "matches",
+		`{path: {not: "*"}}`:           "can never match",
+		`{status: {not: 100-599}}`:     "can never match",
+		`{path: /login*}`:              "",
+		`{user: {is: a, not: a}}`:      "can never match: no user is all of that",
+		`{user: {starts: a, is: b}}`:   "can never match: no user is all of that",
+		`{user: {is: [a, b], not: a}}`: "",
+		`{user: {starts: a, not: b}}`:  "",
+		`{status: {not: [4xx, 5xx]}}`:  "",
 	} {
 		_, problems := LoadBytes("x", []byte("sources: [auth]\nrules:\n  - {name: a, match: "+match+", bucket: {capacity: 1, leak: 1m}}\n"), "")
 		got := ""
@@ -249,5 +253,29 @@ func TestConditionsThatPickNothing(t *testing.T) {
 		if want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", match, got, want)
 		}
+	}
+}
+
+// More different sources than one source holds never come together.
+func TestSpreadWithinOneSource(t *testing.T) {
+	for rule, want := range map[string]string{
+		"window: {distinct: address, over: 20, within: 1h}":                                        "can never breach for IPv4: a /28 holds 16 addresses",
+		"prefix: {ipv4: 24, ipv6: 124}, window: {distinct: address, over: 20, within: 1h}":         "can never breach for IPv6: a /124 holds 16 addresses",
+		"key: address, window: {distinct: prefix, over: 2, within: 1h}":                            "can never breach: there is one prefix by address",
+		"window: {distinct: address, over: 15, within: 1h}":                                        "",
+		"key: user, window: {distinct: address, over: 20, within: 1h}, then: [{flag: f, for: 1h}]": "",
+	} {
+		_, problems := LoadBytes("x", []byte("sources: [auth]\nrules:\n  - {name: a, match: {outcome: failure}, "+rule+"}\n"), "")
+		got := ""
+		for _, p := range problems {
+			got += p.Msg
+		}
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", rule, got, want)
+		}
+	}
+	const wide = "sources: [auth]\nnetworks: {10.0.0.0/8: {prefix: 24}}\nrules:\n  - {name: a, match: {outcome: failure}, window: {distinct: address, over: 20, within: 1h}}\n"
+	if _, problems := LoadBytes("x", []byte(wide), ""); len(problems) != 0 {
+		t.Errorf("a network with wider prefixes: got %v", problems)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"stoplog/internal/firewall"
 	"stoplog/internal/ledger"
 	"stoplog/internal/rules"
+	"stoplog/internal/source"
 )
 
 // testWall is a wall in memory that fails when told and can be changed by
@@ -570,5 +571,27 @@ func TestTiersAreReread(t *testing.T) {
 	room(1, "mended")
 	if got := x.status(t).Trouble; len(got) != 0 {
 		t.Errorf("mended: got trouble %q", got)
+	}
+}
+
+// The log calls a block of a whole network what the list calls it.
+func TestWidenedInTheLog(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules+"widen: {ipv4: 24, over: 1}\n")
+	err := x.ask(context.Background(), func() {
+		now := time.Now()
+		b := &source.Batch{Origin: &source.Origin{Name: "auth.log", Spec: -1}, Arrival: now}
+		for i := range 12 {
+			text := fmt.Sprintf("%s h sshd[%d]: Failed password for bob from 192.0.2.%d port 22 ssh2", now.Format(time.RFC3339), i+1, i/6*16+1)
+			b.Lines = append(b.Lines, source.Line{Text: []byte(text), Number: int64(i + 1)})
+		}
+		x.take(b)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"prefix=192.0.2.16/28 rule=ssh-login count=6", "prefix=192.0.2.0/24 rule=widen count=2"} {
+		if got := x.log.String(); !strings.Contains(got, want) {
+			t.Errorf("got the log %s\nwant %s", got, want)
+		}
 	}
 }

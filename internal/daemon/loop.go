@@ -120,7 +120,7 @@ func (d *daemon) logBreach(br *detect.Breach, o ledger.Outcome, now time.Time) {
 	for _, c := range o.Changes {
 		if c.Op == ledger.Set {
 			set = true
-			d.log.Info("block", "prefix", c.Block.Prefix, "rule", br.Rule, "count", br.Count, "for", c.Block.Until.Sub(c.Block.Since).Round(time.Second),
+			d.log.Info("block", "prefix", c.Block.Prefix, "rule", c.Block.Rule, "count", c.Block.Count, "for", c.Block.Until.Sub(c.Block.Since).Round(time.Second),
 				"until", c.Block.Until.UTC().Format(time.RFC3339), "source", br.Source, "line", br.Line)
 		}
 	}

@@ -39,6 +39,9 @@ type exportReader struct {
 	skip func(exe []byte) bool
 	// after is the cursor of an entry that is left out as well.
 	after string
+	// until, Unix microseconds, is when the last entry that was read came: those
+	// up to it are left out, until there is one that came later.
+	until int64
 
 	b    *block
 	used int // of b.bytes
@@ -305,7 +308,10 @@ func (x *exportReader) finish() {
 		x.newest = append(x.newest[:0], e.cursor[:e.cursorLen]...)
 	}
 	x.realtime = max(0, e.realtime)
-	if !e.seen || x.skip(e.exe) || e.cursorLen > 0 && string(e.cursor[:e.cursorLen]) == x.after {
+	if x.realtime > x.until {
+		x.until = 0
+	}
+	if !e.seen || x.until > 0 || x.skip(e.exe) || e.cursorLen > 0 && string(e.cursor[:e.cursorLen]) == x.after {
 		x.used = e.start
 		x.reset()
 		return

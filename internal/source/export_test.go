@@ -43,6 +43,26 @@ func decodeAll(r io.Reader, maxLine int) ([]got, *exportReader, error) {
 	}
 }
 
+// When a cursor is refused, going on by time must leave out what was read, and
+// only that: the writer's stamp may be older than the entry, and the clock set
+// back.
+func TestExportReaderGoesOnAfterATime(t *testing.T) {
+	const last = 1_700_000_000_000_002
+	in := textEntry(1, "MESSAGE=a") + textEntry(2, "MESSAGE=b") +
+		textEntry(3, "MESSAGE=c", fmt.Sprintf("_SOURCE_REALTIME_TIMESTAMP=%d", last-1)) + textEntry(-9, "MESSAGE=d")
+	x := newExportReader(strings.NewReader(in), &pools{}, defaultMaxLine)
+	x.until = last
+	var texts []string
+	b, err := x.next()
+	must(t, err)
+	for _, l := range b.lines {
+		texts = append(texts, string(l.Text))
+	}
+	if got, want := strings.Join(texts, " "), "c d"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestExportReader(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for _, tt := range []struct {

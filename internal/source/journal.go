@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,9 +146,9 @@ func (j *journal) run(ctx context.Context, args ...string) error {
 	if err != nil {
 		return err
 	}
-	after, any := int64(0), false
+	any := false
 	if j.byTime {
-		after = j.pos.Offset
+		x.until = j.pos.Offset
 	}
 	for {
 		b, err := x.next()
@@ -157,9 +156,6 @@ func (j *journal) run(ctx context.Context, args ...string) error {
 			return j.ended(c, err, any)
 		}
 		any = true
-		if after > 0 {
-			dropUntil(b, after)
-		}
 		j.byTime = false
 		j.pos.Cursor, j.pos.Offset = x.cursor, x.realtime
 		if !j.st.deliver(ctx, b, j.pos, j.cut+x.cut, j.backlog) {
@@ -197,11 +193,6 @@ func (j *journal) explain(err error) error {
 		return fmt.Errorf("the position %q is refused; going on by time: %w", j.pos.Cursor, err)
 	}
 	return err
-}
-
-// dropUntil leaves out the entries up to and at the time, Unix microseconds.
-func dropUntil(b *block, realtime int64) {
-	b.lines = slices.DeleteFunc(b.lines, func(l Line) bool { return l.Entry.Time <= realtime*1000 })
 }
 
 // start starts journalctl for the entries of match.

@@ -110,13 +110,14 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range []struct {
-		path string
-		mode os.FileMode
-	}{{o.state, 0o750}, {filepath.Dir(e.socket), 0o755}, {o.flags, 0o755}} {
-		if err := ownDir(dir.path, dir.mode, plan); err != nil {
-			return err
-		}
+	if err := ownDir(o.state, 0o750, plan); err != nil {
+		return err
+	}
+	if err := socketDir(filepath.Dir(e.socket), plan); err != nil {
+		return err
+	}
+	if err := ownDir(o.flags, 0o755, plan); err != nil {
+		return err
 	}
 	l, err := control.Listen(e.socket, groupID(o.group))
 	if err != nil {
@@ -199,6 +200,16 @@ func whom(o runOptions) (priv.Plan, []string, error) {
 	return p, []string{"there is no user stoplog; running as nobody, whose files others may share (adduser --system --group stoplog)"}, err
 }
 
+// socketDir makes the socket's folder. Only one that was not there is given to
+// who we become, so that the socket can be removed at the end: any other may be
+// somebody's home, or /etc. A socket that stays in it does not hinder a start.
+func socketDir(path string, p priv.Plan) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	return ownDir(path, 0o755, p)
+}
+
 // ownDir makes a folder and gives it to who we become.
 func ownDir(path string, mode os.FileMode, p priv.Plan) error {
 	if err := os.MkdirAll(path, mode); err != nil {
@@ -208,7 +219,7 @@ func ownDir(path string, mode os.FileMode, p priv.Plan) error {
 		return nil
 	}
 	if path == "/run" || path == "/tmp" || path == "/" {
-		return nil // a socket right in a common folder: not ours to give away
+		return nil // a common folder: not ours to give away
 	}
 	if err := os.Chown(path, p.UID, p.GID); err != nil {
 		return fmt.Errorf("giving a folder away: %w", err)

@@ -103,6 +103,7 @@ type daemon struct {
 	notes      []string
 	protected  []protect.Addr
 	files      fileTimes
+	clock      clock
 	nextExpiry time.Time
 	// allowEnds is when an allowance that walls were told of ends next; zero: none does.
 	allowEnds time.Time

@@ -65,6 +65,9 @@ func sameLook(a, b map[string]fileLook) bool {
 // lookAround notices what nobody tells: files that changed, addresses that
 // came or went.
 func (d *daemon) lookAround(now time.Time) {
+	if by := d.clock.setBack(now, now.Sub(d.started)); by > 0 {
+		d.followClock(by, now)
+	}
 	d.refreshProtected(now)
 	d.showPolicy(now)
 	f := watchFiles(d.set)

@@ -110,13 +110,13 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 	if err != nil {
 		return err
 	}
-	if err := ownDir(o.state, 0o750, plan); err != nil {
+	if err := ownDir(o.state, 0o750, plan, ofState); err != nil {
 		return err
 	}
 	if err := socketDir(filepath.Dir(e.socket), plan); err != nil {
 		return err
 	}
-	if err := ownDir(o.flags, 0o755, plan); err != nil {
+	if err := ownDir(o.flags, 0o755, plan, ofFlags); err != nil {
 		return err
 	}
 	l, err := control.Listen(e.socket, groupID(o.group))
@@ -207,34 +207,56 @@ func socketDir(path string, p priv.Plan) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	return ownDir(path, 0o755, p)
+	return ownDir(path, 0o755, p, func(string) bool { return false })
 }
 
-// ownDir makes a folder and gives it to who we become.
-func ownDir(path string, mode os.FileMode, p priv.Plan) error {
+// ownDir makes a folder and gives it to who we become, with what ours says are
+// our files: the lock of an earlier run as another user among them. One that
+// holds anything else is somebody's, /var/lib or a home: it is left alone.
+func ownDir(path string, mode os.FileMode, p priv.Plan, ours func(name string) bool) error {
 	if err := os.MkdirAll(path, mode); err != nil {
 		return fmt.Errorf("making a folder: %w (try --state, --socket and --flags for others)", err)
 	}
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	if path == "/run" || path == "/tmp" || path == "/" {
-		return nil // a common folder: not ours to give away
-	}
-	if err := os.Chown(path, p.UID, p.GID); err != nil {
-		return fmt.Errorf("giving a folder away: %w", err)
-	}
 	names, err := os.ReadDir(path)
 	if err != nil {
 		return err
 	}
-	// Files of an earlier run as another user, the lock among them.
+	for _, n := range names {
+		if n.Name() == "lost+found" {
+			continue // of a filesystem of its own
+		}
+		if !n.Type().IsRegular() || !ours(n.Name()) {
+			return fmt.Errorf("%s holds %s, which is not ours: give --state and --flags a folder of their own", path, plain(n.Name()))
+		}
+	}
+	if err := os.Chown(path, p.UID, p.GID); err != nil {
+		return fmt.Errorf("giving a folder away: %w", err)
+	}
 	for _, n := range names {
 		if n.Type().IsRegular() {
 			_ = os.Lchown(filepath.Join(path, n.Name()), p.UID, p.GID)
 		}
 	}
 	return nil
+}
+
+// ofState reports whether a file of that name may be in the state's folder: see
+// ledger.Open, and what stands beside these while it is written.
+func ofState(name string) bool {
+	for _, n := range []string{"state", "journal", "audit.jsonl", "lock", daemon.TokensName} {
+		if name == n || strings.HasPrefix(name, n+".") {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, ".tmp-")
+}
+
+// ofFlags reports whether a file of that name may be in the flags' folder.
+func ofFlags(name string) bool {
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" || strings.HasPrefix(name, ".tmp-")
 }
 
 // environment is what the image without rights starts with.

@@ -11,6 +11,37 @@ import (
 	"stoplog/internal/priv"
 )
 
+// TestOwnDir: a folder is given away with our own files in it, and not at all
+// when it holds others'.
+func TestOwnDir(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("giving away needs root")
+	}
+	plan := priv.Plan{UID: 65534, GID: 65534}
+	for name, want := range map[string]uint32{"state.prev": 65534, "audit.jsonl.1": 65534, "passwd": 0, "statement": 0} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := ownDir(dir, 0o750, plan, ofState); (err == nil) != (want != 0) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		for _, path := range []string{dir, file} {
+			fi, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fi.Sys().(*syscall.Stat_t).Uid; got != want {
+				t.Errorf("%s: got owner %d, want %d", path, got, want)
+			}
+		}
+	}
+	if !ofFlags("captcha") || !ofFlags(".tmp-1") || ofFlags("x.conf") {
+		t.Error("the flags' folder takes the wrong files for ours")
+	}
+}
+
 // TestSocketDir: a folder that was there stays whose it was, with all in it.
 func TestSocketDir(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -8,14 +8,19 @@ import (
 
 // DryRun is a wall that only remembers. It forgets blocks whose end has come.
 type DryRun struct {
+	name string
 	held map[netip.Prefix]Entry
 }
 
 // NewDryRun returns an empty one.
-func NewDryRun() *DryRun { return &DryRun{held: map[netip.Prefix]Entry{}} }
+func NewDryRun() *DryRun { return &DryRun{"dry-run", map[netip.Prefix]Entry{}} }
 
-// Name is "dry-run".
-func (d *DryRun) Name() string { return "dry-run" }
+// NewNone returns one for rules that want no wall here: what is blocked shows in
+// lists, exports and feeds only.
+func NewNone() *DryRun { return &DryRun{"none", map[netip.Prefix]Entry{}} }
+
+// Name is "dry-run" or "none".
+func (d *DryRun) Name() string { return d.name }
 
 // Setup accepts every policy: nothing is done that it could concern.
 func (d *DryRun) Setup(context.Context, Policy) error { return nil }

@@ -21,6 +21,7 @@ func everywhere() map[string]func(Options) (Backend, error) {
 	return map[string]func(Options) (Backend, error){
 		"hosts.deny": func(o Options) (Backend, error) { return NewHostsDeny(o) },
 		"exec":       func(o Options) (Backend, error) { return NewExec(o) },
+		"none":       func(Options) (Backend, error) { return NewNone(), nil },
 		"dry-run":    func(Options) (Backend, error) { return NewDryRun(), nil },
 	}
 }

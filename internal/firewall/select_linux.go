@@ -14,5 +14,5 @@ func newSelector() selector {
 
 // Names lists the walls that can be asked for by name.
 func Names() []string {
-	return []string{"nftables", "ipset", "iptables", "hosts.deny", "set-only", "exec", "dry-run"}
+	return []string{"nftables", "ipset", "iptables", "hosts.deny", "set-only", "exec", "none", "dry-run"}
 }

@@ -20,7 +20,7 @@ func newSelector() selector {
 }
 
 // Names lists the walls that can be asked for by name.
-func Names() []string { return []string{"hosts.deny", "exec", "dry-run"} }
+func Names() []string { return []string{"hosts.deny", "exec", "none", "dry-run"} }
 
 // CutConnections cannot end others' connections here.
 func CutConnections(context.Context, []Entry, []netip.Prefix) (int, error) { return 0, nil }

@@ -68,3 +68,14 @@ func TestSelectAutoSaysWhy(t *testing.T) {
 type unusableWall struct{ *DryRun }
 
 func (unusableWall) probe(context.Context) error { return errors.New("first line\n\tsecond line\n") }
+
+// Rules may want no wall on this machine.
+func TestSelectNone(t *testing.T) {
+	bs, reason, err := Select(t.Context(), []string{"none"}, Options{})
+	if err != nil || len(bs) != 1 || bs[0].Name() != "none" {
+		t.Fatalf("got %v, %v", bs, err)
+	}
+	if !strings.HasPrefix(reason, "none: as configured") {
+		t.Errorf("reason: got %q", reason)
+	}
+}

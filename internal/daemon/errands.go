@@ -49,7 +49,7 @@ func (e *errands) answers(br *detect.Breach, o ledger.Outcome) {
 	for _, a := range o.Answers {
 		switch a.Kind {
 		case detect.Exec:
-			e.add(errand{br.Rule, a.Argv, breachEnv(br)})
+			e.add(errand{br.Rule, a.Argv, breachEnv(br, o)})
 		case detect.Notify:
 			if e.tell != nil {
 				e.tell(a.Target, br, o)
@@ -68,8 +68,19 @@ func (e *errands) add(x errand) {
 	}
 }
 
+// blockedFor is the longest for which an outcome blocks; 0 when it does not.
+func blockedFor(o ledger.Outcome) (longest time.Duration) {
+	for _, c := range o.Changes {
+		if c.Op != ledger.Set {
+			continue
+		}
+		longest = max(longest, c.Block.Until.Sub(c.Block.Since).Round(time.Second))
+	}
+	return longest
+}
+
 // breachEnv tells a program of a breach. Log text reaches it as data only.
-func breachEnv(br *detect.Breach) []string {
+func breachEnv(br *detect.Breach, o ledger.Outcome) []string {
 	prefix, addr := "", ""
 	if br.Prefix.IsValid() {
 		prefix = br.Prefix.String()
@@ -79,7 +90,7 @@ func breachEnv(br *detect.Breach) []string {
 	}
 	vs := [][2]string{
 		{"RULE", br.Rule}, {"KEY", br.Key}, {"PREFIX", prefix}, {"ADDR", addr}, {"SERVICE", br.Service},
-		{"USER", br.User}, {"COUNT", strconv.Itoa(br.Count)}, {"TTL", br.TTL.String()},
+		{"USER", br.User}, {"COUNT", strconv.Itoa(br.Count)}, {"TTL", blockedFor(o).String()},
 		{"TIME", time.Unix(0, br.At).UTC().Format(time.RFC3339)}, {"SOURCE", br.Source},
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}

@@ -40,8 +40,8 @@ func message(br *detect.Breach, o ledger.Outcome) tell.Message {
 			continue
 		}
 		m.Blocks = append(m.Blocks, c.Block.Prefix)
-		m.TTL = max(m.TTL, c.Block.Until.Sub(c.Block.Since).Round(time.Second))
 	}
+	m.TTL = blockedFor(o)
 	return m
 }
 

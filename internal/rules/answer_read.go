@@ -60,7 +60,7 @@ func thenFields() []field[thenEntry] {
 		key("flag", "raise this flag", flagName(), func(t *thenEntry) *string { return &t.flag }),
 		key("for", "how long the flag is up", span, func(t *thenEntry) *time.Duration { return &t.span }),
 		key("notify", "tell this target of `notify`", name("a target's name"), func(t *thenEntry) *string { return &t.notify }),
-		key("exec", "run this program with these arguments; no shell, values come as environment", argv(), func(t *thenEntry) *[]string { return &t.exec }),
+		key("exec", "run this program with these arguments; no shell, its environment has STOPLOG_RULE, _KEY, _PREFIX, _ADDR, _SERVICE, _USER, _COUNT, _TTL, _TIME and _SOURCE; ended after 30s", argv(), func(t *thenEntry) *[]string { return &t.exec }),
 		key("lockdown", "refuse new connections of all but the allowed and the known-good", value[*lockdownEntry]{down.shape, func(c *checker, n *yaml.Node) (*lockdownEntry, bool) {
 			l, ok := down.read(c, n)
 			return &l, ok

@@ -415,3 +415,29 @@ func TestKeyOneLevelTooHigh(t *testing.T) {
 		}
 	}
 }
+
+// Words of use that undo each other, or nothing, are told, each in its file.
+func TestUseAndLeaveOut(t *testing.T) {
+	for use, want := range map[string]string{
+		"[ssh, -ssh]":        "x:1:12: ssh is switched on by name and left out as well",
+		"[auto, ssh, -ssh]":  "x:1:18: ssh is switched on by name and left out as well",
+		"[mail, -ssh]":       "x:1:1: warning: -ssh leaves nothing out",
+		"[auto, -ssh, mail]": "",
+	} {
+		_, problems := LoadBytes("x", []byte("use: "+use+"\n"), "")
+		if want == "" && len(problems) > 0 || want != "" && (len(problems) != 1 || !strings.HasPrefix(problems[0].Error(), want)) {
+			t.Errorf("%s: got %v, want %q", use, problems, want)
+		}
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rules.d", "a.yaml")
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("# mine\nuse: shh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, problems := LoadBytes("x", []byte("use: auto\n"), dir); len(problems) != 1 || problems[0].File != file || problems[0].Line != 2 {
+		t.Errorf("in a folder: got %v, want it at %s:2", problems, file)
+	}
+}

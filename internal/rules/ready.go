@@ -100,7 +100,7 @@ func (c *checker) useReady(b *book) {
 
 func (c *checker) used(use []usage, names []string) (on, auto map[string]bool) {
 	on, auto = map[string]bool{}, map[string]bool{}
-	off := map[string]bool{}
+	var off []usage
 	for _, u := range use {
 		n, minus := strings.CutPrefix(u.name, "-")
 		switch {
@@ -110,18 +110,30 @@ func (c *checker) used(use []usage, names []string) (on, auto map[string]bool) {
 			}
 		case !slices.Contains(names, n):
 			if n != "" {
-				c.fail(u.node, didYouMean(n, append([]string{"auto"}, names...)), "there are no ready rules %q", clip(n))
+				(&sink{c, u.file}).fail(u.node, didYouMean(n, append([]string{"auto"}, names...)), "there are no ready rules %q", clip(n))
 			}
 		case minus:
-			off[n] = true
+			off = append(off, u)
 		default:
 			on[n] = true
 		}
 	}
-	for n := range off {
-		delete(auto, n)
+	for _, u := range off {
+		c.leaveOut(u, on, auto)
 	}
 	return on, auto
+}
+
+// leaveOut takes -name out of what auto switches on.
+func (c *checker) leaveOut(u usage, on, auto map[string]bool) {
+	in, n := &sink{c, u.file}, u.name[1:]
+	switch {
+	case on[n]:
+		in.fail(u.node, "", "%s is switched on by name and left out as well", n)
+	case len(auto) == 0:
+		in.warn(u.node.Line, "use: [auto, "+u.name+"]", "%s leaves nothing out: only auto switches on what is not named", u.name)
+	}
+	delete(auto, n)
 }
 
 // addSource adds a ready rule's source unless the file names the same place.

@@ -22,6 +22,7 @@ type book struct {
 type usage struct {
 	name string
 	node *yaml.Node
+	file string
 }
 
 // set_ points at the Set of a book, for fields that live there.
@@ -94,7 +95,7 @@ func orLens(l, start Lens) Lens {
 
 func useField() field[book] {
 	v := list(text("a ready rule's name, or auto"))
-	return field[book]{fieldDoc{name: "use", about: "ready rules by name; auto: all whose logs exist", shape: v.shape},
+	return field[book]{fieldDoc{name: "use", about: "ready rules by name; auto: all whose logs exist; -name: but that one", shape: v.shape},
 		func(c *checker, n *yaml.Node, b *book) {
 			names, _ := v.read(c, n)
 			r := c.resolve(n)
@@ -103,7 +104,7 @@ func useField() field[book] {
 				if r.Kind == yaml.SequenceNode {
 					at = r.Content[i]
 				}
-				b.use = append(b.use, usage{s, at})
+				b.use = append(b.use, usage{s, at, c.file})
 			}
 		}}
 }

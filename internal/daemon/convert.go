@@ -82,7 +82,7 @@ func (d *daemon) tellPolicy() {
 // denied prefixes as they are now.
 func (d *daemon) ledgerOptions(set *rules.Set) ledger.Options {
 	allow, allowProblems := set.Allow.Read()
-	deny, denyProblems := set.Deny.Read()
+	deny, denyProblems := set.ReadDeny()
 	d.listErrs = nil
 	for _, p := range append(allowProblems, denyProblems...) {
 		d.listErrs = append(d.listErrs, p.Error())

@@ -42,6 +42,28 @@ const maxListFile = 64 << 20
 // address or prefix a line, what follows # ignored. Lines that are neither,
 // and files that cannot be read, are told of and left out.
 func (l List) Read() ([]netip.Prefix, []Problem) {
+	return l.read(func(netip.Prefix) string { return "" })
+}
+
+// ReadDeny is Read of the deny list. What must never be denied is left out of
+// its files, which may be others' work, and told of.
+func (s *Set) ReadDeny() ([]netip.Prefix, []Problem) {
+	return s.Deny.read(s.undeniable)
+}
+
+// undeniable tells why p must not be denied, "" when it may.
+func (s *Set) undeniable(p netip.Prefix) string {
+	switch {
+	case p.Bits() < s.Floor.Of(p.Addr()):
+		return "wider than the floor"
+	case p.Addr().IsLoopback() || p.Contains(netip.IPv6Loopback()) || p.Addr().IsLinkLocalUnicast():
+		return "this machine itself"
+	}
+	return ""
+}
+
+// read is Read without the prefixes of files that refuse tells a reason for.
+func (l List) read(refuse func(netip.Prefix) string) ([]netip.Prefix, []Problem) {
 	all := slices.Clone(l.Prefixes)
 	var problems []Problem
 	for _, glob := range l.Files {
@@ -51,14 +73,14 @@ func (l List) Read() ([]netip.Prefix, []Problem) {
 			continue
 		}
 		for _, name := range names {
-			ps, bad := readList(name)
+			ps, bad := readList(name, refuse)
 			all, problems = append(all, ps...), append(problems, bad...)
 		}
 	}
 	return all, problems
 }
 
-func readList(name string) (ps []netip.Prefix, problems []Problem) {
+func readList(name string, refuse func(netip.Prefix) string) (ps []netip.Prefix, problems []Problem) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, []Problem{{File: name, Msg: err.Error(), Warning: true}}
@@ -72,7 +94,11 @@ func readList(name string) (ps []netip.Prefix, problems []Problem) {
 		}
 		p, ok := ParsePrefix(text)
 		if !ok {
-			problems = append(problems, Problem{File: name, Line: n, Msg: fmt.Sprintf("%.80q is no address and no prefix", text), Warning: true})
+			problems = append(problems, Problem{File: name, Line: n, Column: 1, Msg: fmt.Sprintf("%.80q is no address and no prefix", text), Warning: true})
+			continue
+		}
+		if why := refuse(p); why != "" {
+			problems = append(problems, Problem{File: name, Line: n, Column: 1, Msg: fmt.Sprintf("%s is %s: left out", p, why), Warning: true})
 			continue
 		}
 		ps = append(ps, p)

@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -38,6 +40,29 @@ func TestFlagName(t *testing.T) {
 	for name, want := range map[string]bool{"captcha": true, "a-1": true, "": false, "../x": false, "A": false, "a b": false, "a\n": false, "ü": false} {
 		if FlagName(name) != want {
 			t.Errorf("FlagName(%q) = %v", name, !want)
+		}
+	}
+}
+
+// A file of the deny list may be others' work: what must never be denied is
+// left out of it, and told.
+func TestDenyFilesHoldWhatTheyWant(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "drop.txt")
+	if err := os.WriteFile(file, []byte("192.0.2.0/24\n10.0.0.0/8\n127.0.0.1\n::/0\n2001:db8::/32\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, problems := LoadBytes("x", []byte("use: ssh\ndeny: [\"file:"+file+"\"]\n"), "")
+	if s == nil {
+		t.Fatal(problems)
+	}
+	ps, problems := s.ReadDeny()
+	if got := fmt.Sprint(ps); got != "[192.0.2.0/24 2001:db8::/32]" {
+		t.Errorf("got %s", got)
+	}
+	want := []string{":2:1: warning: 10.0.0.0/8 is wider than the floor", ":3:1: warning: 127.0.0.1/32 is this machine itself", ":4:1: warning: ::/0 is wider than the floor"}
+	for i, w := range want {
+		if len(problems) != len(want) || !strings.Contains(problems[i].Error(), w) {
+			t.Fatalf("got %v, want %q", problems, want)
 		}
 	}
 }

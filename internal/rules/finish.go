@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -312,11 +311,12 @@ func (c *checker) checkLists(b *book) {
 		if !p.IsValid() {
 			continue
 		}
-		if p.Bits() < b.Floor.Of(p.Addr()) {
-			c.fail(b.of("deny"), "floor: {…} if it is meant", "deny holds %s, wider than the floor", p)
-		}
-		if p.Addr().IsLoopback() || p.Contains(netip.IPv6Loopback()) || p.Addr().IsLinkLocalUnicast() {
-			c.fail(b.of("deny"), "", "deny holds %s, which is this machine itself", p)
+		if why := b.undeniable(p); why != "" {
+			hint := ""
+			if p.Bits() < b.Floor.Of(p.Addr()) {
+				hint = "floor: {…} if it is meant"
+			}
+			c.fail(b.of("deny"), hint, "deny holds %s, which is %s", p, why)
 		}
 		for _, a := range b.Allow.Prefixes {
 			if a.IsValid() && a.Overlaps(p) && a.Bits() <= p.Bits() {

@@ -219,12 +219,15 @@ func newLimits() Limits {
 		Evidence: 4 << 20, LineBytes: 64 << 10, Audit: 16 << 20}
 }
 
+// least is the smallest room that the ledger can work with.
+const least = 16
+
 func limitsValue() value[Limits] {
 	return object("limits", []field[Limits]{
 		key("buckets", "live buckets of each bucket of a rule, some 40 bytes each", integer("buckets", 1000, 100_000_000), func(l *Limits) *int { return &l.Buckets }),
-		key("blocks", "blocks that stand at once", integer("blocks", 10, 10_000_000), func(l *Limits) *int { return &l.Blocks }),
-		key("known_good", "remembered logins", integer("known_good", 0, 10_000_000), func(l *Limits) *int { return &l.KnownGood }),
-		key("strikes", "remembered offenders", integer("strikes", 0, 10_000_000), func(l *Limits) *int { return &l.Strikes }),
+		key("blocks", "blocks that stand at once", integer("blocks", least, 10_000_000), func(l *Limits) *int { return &l.Blocks }),
+		key("known_good", "remembered logins", integer("known_good", least, 10_000_000), func(l *Limits) *int { return &l.KnownGood }),
+		key("strikes", "remembered offenders", integer("strikes", least, 10_000_000), func(l *Limits) *int { return &l.Strikes }),
 		key("evidence", "memory of recent lines, to show why", size("evidence", 64<<10, 1<<30), func(l *Limits) *int { return &l.Evidence }),
 		key("line", "a longer line is cut", size("line", 1<<10, 1<<20), func(l *Limits) *int { return &l.LineBytes }),
 		key("audit", "of each of four audit files", size("audit", 64<<10, 1<<30), func(l *Limits) *int { return &l.Audit }),

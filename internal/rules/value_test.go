@@ -24,7 +24,7 @@ func TestCornersArrive(t *testing.T) {
 			Sets: Sets{"nft", "inet filter", "blocked4", "blocked6"},
 			Exec: ExecWall{[]string{"/usr/local/bin/wall", "add"}, []string{"/usr/local/bin/wall", "del"}, 5 * time.Second},
 		}},
-		{"limits", s.Limits, Limits{100000, 1000, 10, 10, 1 << 20, 16 << 10, 1 << 20}},
+		{"limits", s.Limits, Limits{100000, 1000, 16, 16, 1 << 20, 16 << 10, 1 << 20}},
 		{"widen", s.Widen, Widen{true, Lens{24, 48}, 4, day}},
 		{"protect", s.Protect, Protect{30 * day, true, true}},
 		{"check", s.Listen.Check, Check{Listener{Addr: "/run/stoplog/check.sock"}, "x-real-ip", []netip.Prefix{pfx("127.0.0.1/32")}, 429}},

@@ -94,7 +94,8 @@ func (f *follower) stalest() int {
 }
 
 // posAfter is where to resume once the lines of chain[i] up to now are
-// handled: the newest file that was begun, and the older ones still open.
+// handled: the newest file that was begun, the older ones still open, and since
+// when newer ones are unread, which may be rotated away by then.
 func (f *follower) posAfter(i int, now time.Time) Pos {
 	newest := i
 	for j := i + 1; j < len(f.chain); j++ {
@@ -103,6 +104,11 @@ func (f *follower) posAfter(i int, now time.Time) Pos {
 		}
 	}
 	pos := f.chain[newest].pos()
+	for _, s := range f.chain[newest+1:] {
+		if t := s.unreadSince(); !t.IsZero() && t.Before(now) {
+			now = t
+		}
+	}
 	pos.Time = now.UnixNano()
 	if newest > 0 {
 		pos.Older = f.olderPos(newest - 1)

@@ -34,8 +34,9 @@ type Pos struct {
 	Offset int64  `json:"offset,omitempty"`    // bytes of whole lines handed on; of the journal, the last entry's __REALTIME_TIMESTAMP
 	Line   int64  `json:"line,omitempty"`      // lines handed on, for messages only
 	Cursor string `json:"cursor,omitempty"`    // the journal's
-	// Time is when the lines up to here were read, Unix nanoseconds. What was
-	// rotated later than this is unread.
+	// Time is when the lines up to here were read, or, when newer files are unread,
+	// when the first of these was written; Unix nanoseconds. What was rotated and
+	// written later than this is unread, but for Older.
 	Time int64 `json:"time,omitempty"`
 	// Older is the file before this one, when something may still write to it:
 	// a rotated file whose writer has not let go. It is never changed once set.

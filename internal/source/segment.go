@@ -172,6 +172,18 @@ func (s *segment) pos() Pos {
 	return p
 }
 
+// unreadSince is when s, of which nothing was handed on, was last written to,
+// and zero when there is nothing more in it to read.
+func (s *segment) unreadSince() time.Time {
+	if s.packed != nil {
+		return s.mtime
+	}
+	if info, err := s.h.stat(); err == nil && info.size != s.scanned {
+		return info.mtime
+	}
+	return time.Time{}
+}
+
 // half is how many bytes follow the last newline, at the end.
 func (s *segment) half() int64 {
 	if s.stream != nil {

@@ -23,7 +23,14 @@ type follower struct {
 	// are read in this order; only the last one can be the file that path names.
 	chain []*segment
 
-	aside map[fileID]Pos // where rotated files ended that were there before f
+	// aside is where rotated files ended that were there before f, or were left
+	// by the run before and not found yet.
+	aside       map[fileID]Pos
+	listedFirst bool // aside was made
+
+	relist    time.Time       // what was rotated since is tried again, if any, and
+	relistEnd time.Time       // until then, because
+	failed    map[string]bool // of these errors; true: told
 
 	saved    *Pos   // where to resume, until the first file was opened
 	fresh    bool   // the first file, if it exists, starts at its end or since
@@ -34,8 +41,7 @@ type follower struct {
 	counted  bool   // the Set waits for this one to catch up
 	check    bool   // look at the name again
 	lastSame time.Time
-	relist   time.Time // since when files were rotated that were then being packed, if any
-	listed   time.Time // the directory's time when it was listed last for want of a file
+	listed   time.Time // namesChanged when they were listed last for want of a file
 	queued   bool      // in the engine's queue
 	polled   bool
 	lines    int64     // handed on

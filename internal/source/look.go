@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"time"
 )
 
@@ -25,9 +24,7 @@ func (e *engine) look(f *follower) {
 	if cur != nil && cur.packed == nil && cur.fileID == info.fileID {
 		e.freshen(f, cur, info)
 		f.lastSame, f.gone = now, nil
-		if !f.relist.IsZero() {
-			e.addUnfinished(f, now)
-		}
+		e.addUnfinished(f, cur, now)
 		return
 	}
 	if o := e.byFile[info.fileID]; o != nil && o != f {
@@ -75,38 +72,16 @@ func (e *engine) lost(f *follower, err error) {
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
+		now := time.Now()
 		f.fresh = false // it will be new, all of it unread
-		e.resumeWithout(f)
+		e.resumeWithout(f, now)
 		e.setAside(f)
 		if f.lastSame.IsZero() {
-			f.lastSame = time.Now()
+			f.lastSame = now
 		}
-		e.missedWithout(f)
+		e.missedWithout(f, now)
 	}
 	f.showState()
-}
-
-// missedWithout puts into the chain what came under the name and was rotated
-// away since it was last looked at: the next file may be long in coming.
-func (e *engine) missedWithout(f *follower) {
-	if f.lastSame.IsZero() {
-		return
-	}
-	now := time.Now()
-	dir, err := statPath(filepath.Dir(f.path))
-	if err != nil || dir.mtime.Equal(f.listed) {
-		return
-	}
-	known := len(f.chain)
-	e.addMissed(f, nil, f.lastSame.Add(-clockTick))
-	f.lastSame = now
-	if now.Sub(dir.mtime) > clockTick {
-		f.listed = dir.mtime // a change to come will show in it
-	}
-	if len(f.chain) > known {
-		e.bound(f)
-		e.enqueue(f)
-	}
 }
 
 // open makes the file that the name of f leads to the newest of the chain.
@@ -170,12 +145,14 @@ func (e *engine) fromClosed(s *segment) bool {
 // setAside remembers where the rotated files end that are not to be read because
 // they were there first. Only what is added to them is new.
 func (e *engine) setAside(f *follower) {
-	if f.aside != nil {
+	if f.listedFirst {
 		return
 	}
-	f.aside = map[fileID]Pos{}
+	f.listedFirst = true
 	for _, sib := range siblings(f.path) {
-		if e.byFile[sib.fileID] != nil || isCompressedName(sib.path) {
+		_, left := f.aside[sib.fileID]
+		unread := !f.relist.IsZero() && !sib.mtime.Before(f.relist)
+		if left || unread || e.byFile[sib.fileID] != nil || isCompressedName(sib.path) {
 			continue
 		}
 		s, err := openSegment(sib.path, f.maxLine, time.Now())
@@ -200,13 +177,14 @@ func (e *engine) fromBefore(f *follower, s *segment) {
 		}
 		return
 	}
+	var left Pos // the one that tells most of it
 	for _, p := range f.aside {
-		if print := (fingerprint{p.Print, p.PLen}); print.n > 0 && print.begins(s.head()) {
-			if err := s.skip(p.Offset); err != nil {
-				e.report(f.path, fmt.Errorf("reading %s: %w", s.path, err))
-			}
-			return
+		if p.PLen > left.PLen && (fingerprint{p.Print, p.PLen}).begins(s.head()) {
+			left = p
 		}
+	}
+	if err := s.skip(left.Offset); err != nil {
+		e.report(f.path, fmt.Errorf("reading %s: %w", s.path, err))
 	}
 }
 
@@ -228,102 +206,4 @@ func (e *engine) add(f *follower, s *segment) {
 		e.byFile[s.fileID] = f
 		e.listen(f, s)
 	}
-}
-
-// relists is how often the rotated files are listed anew because they changed
-// their names meanwhile.
-const relists = 10
-
-// addMissed appends the rotated files that were last written since t and that
-// are neither s nor known. Those that are just being packed are looked at again
-// for a while: most are of a file that we know.
-func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
-	f.relist = time.Time{}
-	for range relists {
-		if e.addListed(f, s, writtenSince(siblings(f.path), t), t) {
-			return
-		}
-	}
-}
-
-// relistFor is how long a file may take to be packed.
-const relistFor = time.Minute
-
-// addUnfinished adds the rotated files that were being packed when they were
-// looked at, before the newest file.
-func (e *engine) addUnfinished(f *follower, now time.Time) {
-	if now.Sub(f.relist) > relistFor {
-		f.relist = time.Time{}
-		return
-	}
-	cur, known := f.current(), len(f.chain)
-	f.chain = f.chain[:known-1]
-	e.addMissed(f, cur, f.relist)
-	f.chain = append(f.chain, cur)
-	if len(f.chain) > known {
-		e.bound(f)
-		e.enqueue(f)
-	}
-}
-
-// addListed appends what addMissed wants of list, and reports whether each file
-// still had the name by which it was listed.
-func (e *engine) addListed(f *follower, s *segment, list []sibling, t time.Time) bool {
-	for _, sib := range list {
-		if s != nil && sib.fileID == s.fileID || e.byFile[sib.fileID] != nil {
-			continue
-		}
-		missed, err := e.openSibling(f, sib)
-		switch {
-		case errors.Is(err, errUnfinished):
-			f.relist = t
-		case errors.Is(err, fs.ErrNotExist):
-			return false
-		case err != nil:
-			e.report(f.path, err)
-		case missed.fileID != sib.fileID:
-			missed.close()
-			return false
-		case e.known(f, missed) || s != nil && s.hasCopy(missed):
-			missed.close()
-		default:
-			e.fromBefore(f, missed)
-			e.add(f, missed)
-		}
-	}
-	return true
-}
-
-// known reports whether a rotated file, just opened, was read, or is a copy,
-// compressed or not, of one that is open or was.
-func (e *engine) known(f *follower, s *segment) bool {
-	for _, o := range f.chain {
-		if o.fileID == s.fileID || o.hasCopy(s) {
-			return true
-		}
-	}
-	head := s.head()
-	for id, c := range e.closedAt {
-		print := fingerprint{c.Print, c.PLen}
-		switch {
-		case c.path != f.path:
-		case id != s.fileID && print.isOf(head):
-			return true
-		case id == s.fileID && c.finished && print.begins(head):
-			return true
-		}
-	}
-	return false
-}
-
-// openSibling opens a rotated file at its start.
-func (e *engine) openSibling(f *follower, sib sibling) (*segment, error) {
-	if isCompressedName(sib.path) {
-		return openPacked(sib.path, e.pool, f.maxLine)
-	}
-	s, err := openSegment(sib.path, f.maxLine, time.Now())
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", sib.path, err)
-	}
-	return s, nil
 }

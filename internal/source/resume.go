@@ -22,6 +22,8 @@ func (e *engine) resume(f *follower, cur *segment, pos Pos) {
 	for _, p := range older {
 		if s := e.locate(f, list, p); s != nil {
 			e.add(f, s)
+		} else {
+			f.aside[fileID{p.Dev, p.Ino}] = p
 		}
 	}
 	if cur != nil && e.resumeAt(cur, pos) {
@@ -30,6 +32,7 @@ func (e *engine) resume(f *follower, cur *segment, pos Pos) {
 	if s := e.locate(f, list, pos); s != nil {
 		e.add(f, s)
 	} else if pos.Ino != 0 { // else there was no file yet
+		f.aside[fileID{pos.Dev, pos.Ino}] = pos // it may be found later
 		e.unfound(f, cur, pos)
 	}
 	if pos.Time != 0 {
@@ -38,14 +41,14 @@ func (e *engine) resume(f *follower, cur *segment, pos Pos) {
 }
 
 // resumeWithout reads what was rotated away while the name leads to nothing.
-func (e *engine) resumeWithout(f *follower) {
+func (e *engine) resumeWithout(f *follower, now time.Time) {
 	if f.saved == nil {
 		return
 	}
 	pos := *f.saved
 	f.saved = nil
 	e.resume(f, nil, pos)
-	f.lastSame = time.Now()
+	f.lastSame = now
 	if len(f.chain) > 0 {
 		e.expect(f)
 		e.enqueue(f)

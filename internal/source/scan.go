@@ -143,6 +143,7 @@ func (e *engine) follow(path string, i int, spec Spec) {
 		path: path, glob: hasMeta(spec.File), pattern: spec.File, origin: &origin,
 		maxLine: e.opts.maxLine(spec), since: e.opts.since(spec),
 		fresh: e.stoodThere(path, spec), backlog: true, check: true,
+		aside:  map[fileID]Pos{},
 		status: Status{Name: path, State: Starting},
 	}
 	if pos := e.saved.get(path); pos != (Pos{}) {

@@ -63,7 +63,7 @@ var errUnfinished = errors.New("not yet written to its end")
 func openPacked(path string, pool *pools, maxLine int) (*segment, error) {
 	u, err := openUnpacked(path)
 	if err != nil {
-		return nil, unfinished(err)
+		return nil, unfinished(path, err)
 	}
 	info, err := handle(u.fd()).stat()
 	if err != nil {
@@ -76,7 +76,7 @@ func openPacked(path string, pool *pools, maxLine int) (*segment, error) {
 	}
 	if err != nil {
 		u.Close()
-		return nil, unfinished(fmt.Errorf("reading %s: %w", path, err))
+		return nil, unfinished(path, fmt.Errorf("reading %s: %w", path, err))
 	}
 	s := &segment{path: path, h: -1, fileInfo: info, print: printOf(head), first: head, packed: u, finished: true}
 	s.stream = newLineReader(io.MultiReader(bytes.NewReader(head), u), pool, maxLine)
@@ -84,9 +84,9 @@ func openPacked(path string, pool *pools, maxLine int) (*segment, error) {
 }
 
 // unfinished is errUnfinished when err is of a file that ends too early.
-func unfinished(err error) error {
+func unfinished(path string, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errUnfinished
+		return fmt.Errorf("reading %s: %w", path, errUnfinished)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package source
 
 import (
 	"cmp"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,11 +76,8 @@ func isCompressedName(name string) bool {
 // a symbolic link, leads to.
 func siblings(path string) []sibling {
 	var found []sibling
-	for range maxLinks {
-		found = appendRotated(found, path)
-		if path = linkTarget(path); path == "" {
-			break
-		}
+	for name := range namesOf(path) {
+		found = appendRotated(found, name)
 	}
 	slices.SortFunc(found, olderFirst)
 	return found[max(0, len(found)-maxSiblings):]
@@ -87,6 +85,29 @@ func siblings(path string) []sibling {
 
 // maxLinks is how many symbolic links are followed; the kernel gives up at 40.
 const maxLinks = 40
+
+// namesOf goes through path and, when it is a symbolic link, the names that it
+// leads to.
+func namesOf(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for range maxLinks {
+			if path == "" || !yield(path) {
+				return
+			}
+			path = linkTarget(path)
+		}
+	}
+}
+
+// namesChanged is when a name last changed where siblings looks.
+func namesChanged(path string) (last time.Time) {
+	for name := range namesOf(path) {
+		if dir, err := statPath(filepath.Dir(name)); err == nil && dir.mtime.After(last) {
+			last = dir.mtime
+		}
+	}
+	return last
+}
 
 // appendRotated appends what rotation made of path that is not yet in found.
 func appendRotated(found []sibling, path string) []sibling {

@@ -147,7 +147,7 @@ func newLevel(set *rules.Set, r *rules.Rule, rl *rules.Level, seed uint64) level
 func mostOver(set *rules.Set, over int) int {
 	most := over
 	for i := range set.Networks {
-		most = max(most, roomIn(&set.Networks[i], over))
+		most = max(most, set.Networks[i].Holds(over))
 	}
 	return min(most, bucket.MaxCount)
 }
@@ -191,8 +191,9 @@ func (l *level) sweep(at int64) {
 	}
 }
 
+// rolling breaches at the latest at the most that a window counts.
 func (l *level) rolling(over int) bucket.Rolling {
-	return bucket.Rolling{Count: over, Within: l.Within}
+	return bucket.Rolling{Count: min(over, bucket.MaxCount-1), Within: l.Within}
 }
 
 // spread breaches at the latest when there are as many values as can be told

@@ -481,3 +481,25 @@ rules:
 		}
 	}
 }
+
+// A bucket in a network never holds more than can drain, and says so.
+func TestRoomIsWhatCanDrain(t *testing.T) {
+	e := New(load(t, `
+sources: [auth]
+networks: {198.51.100.0/24: {capacity: x999999}}
+rules:
+  - {name: r, match: {outcome: failure}, bucket: {capacity: 2, leak: 100d}}
+`), Options{})
+	v := e.Levels(netip.MustParseAddr("198.51.100.7"), after(0))[0]
+	if v.Capacity < 6 || v.Capacity > 8 {
+		t.Errorf("got a capacity of %d, want what drains in some 800 days", v.Capacity)
+	}
+	for i := range v.Capacity {
+		if bs := feed(e, newGate(), failure(after(0), "sshd", "joe", "198.51.100.7")); len(bs) != 0 {
+			t.Fatalf("breached at %d of %d", i+1, v.Capacity)
+		}
+	}
+	if bs := feed(e, newGate(), failure(after(0), "sshd", "joe", "198.51.100.7")); len(bs) != 1 {
+		t.Errorf("got %d breaches beyond the capacity shown, want one", len(bs))
+	}
+}

@@ -96,7 +96,7 @@ func (e *Engine) limit(c *counter, l *level, m *moment) bucket.Limit {
 		return lim
 	}
 	if n := e.network(m); n != nil && c.source {
-		lim.Capacity = roomIn(n, lim.Capacity)
+		lim = limitIn(n, lim)
 	}
 	for _, w := range c.rule.When {
 		if w.Capacity < lim.Capacity && m.gate.Flag(w.Flag, m.at) && m.stranger() {
@@ -110,16 +110,13 @@ func (e *Engine) limit(c *counter, l *level, m *moment) bucket.Limit {
 	return lim
 }
 
-// roomIn is the room inside a network where it is usual elsewhere.
-func roomIn(n *rules.Network, usual int) int {
-	switch {
-	case n == nil:
-	case n.Capacity > 0:
-		return n.Capacity
-	case n.Room > 1:
-		return usual * n.Room
+// limitIn is a bucket's limit inside a network, where it is lim elsewhere: no
+// more than can drain within a bucket's span.
+func limitIn(n *rules.Network, lim bucket.Limit) bucket.Limit {
+	if n != nil {
+		lim.Capacity = min(n.Holds(lim.Capacity), int(int64(bucket.MaxSpan)/max(int64(lim.Leak), 1))-1)
 	}
-	return usual
+	return lim
 }
 
 // roomFor is how much a window holds of this event's source, and by what key:
@@ -129,7 +126,7 @@ func (e *Engine) roomFor(c *counter, l *level, m *moment, k bucket.Key) (bucket.
 	if !m.ev.Addr.IsValid() || !c.source {
 		return k, l.Over
 	}
-	over := roomIn(e.network(m), l.Over)
+	over := e.network(m).Holds(l.Over)
 	if m.judge() != KnownGood {
 		return k, over
 	}

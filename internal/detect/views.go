@@ -36,13 +36,13 @@ func (e *Engine) Levels(addr netip.Addr, at int64) []Level {
 		for i := range c.levels {
 			l := &c.levels[i]
 			v := Level{Rule: c.rule.Name, Index: i, Kind: l.Kind.String(), Key: p.String(), Prefix: p}
-			over := roomIn(e.networkAt(addr), l.Over)
+			over := e.networkAt(addr).Holds(l.Over)
 			switch l.Kind {
 			case rules.Bucket:
-				v.Level, v.Capacity = l.table.Level(k, at, l.limit), roomIn(e.networkAt(addr), l.Capacity)
+				v.Level, v.Capacity = l.table.Level(k, at, l.limit), limitIn(e.networkAt(addr), l.limit).Capacity
 				v.Empty = at + int64(l.table.Level(k, at, drop))
 			case rules.Window:
-				v.Level, v.Capacity = l.window.Count(k, at, l.rolling(over)), over
+				v.Level, v.Capacity = l.window.Count(k, at, l.rolling(over)), l.rolling(over).Count
 			case rules.Distinct:
 				v.Level, v.Capacity = l.distinct.Count(k, at, l.spread(l.Over)), l.spread(over).Over
 			default:
@@ -89,7 +89,7 @@ func (e *Engine) Fullest(n int, at int64) []Level {
 				v := Level{Rule: c.rule.Name, Index: i, Kind: l.Kind.String(), Key: keyName(b.Key), Prefix: p, Empty: b.Empty,
 					Level: l.table.Level(b.Key, at, l.limit), Capacity: l.Capacity}
 				if p.IsValid() {
-					v.Capacity = roomIn(e.networkAt(p.Addr()), l.Capacity)
+					v.Capacity = limitIn(e.networkAt(p.Addr()), l.limit).Capacity
 				}
 				out = append(out, v)
 			}

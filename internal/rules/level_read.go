@@ -64,7 +64,7 @@ func bucketValue() value[Level] {
 	return value[Level]{v.shape, func(c *checker, n *yaml.Node) (Level, bool) {
 		l, ok := v.read(c, n)
 		l.Line = n.Line
-		if ok && time.Duration(l.Capacity+1) > 700*day/max(l.Leak, 1) {
+		if ok && time.Duration(l.Capacity+1) > maxDrain/max(l.Leak, 1) {
 			c.fail(n, "", "it would take longer than 700d to drain")
 			ok = false
 		}

@@ -28,6 +28,7 @@ func (c *checker) lint(s *Set, r *Rule) {
 	lintServices(in, s, r)
 	for i := range r.Levels {
 		lintLevel(s, in, r, &r.Levels[i])
+		lintRoom(s, in, r, &r.Levels[i])
 	}
 	for _, cond := range r.Match.Conds {
 		for _, a := range s.Allow.Prefixes {
@@ -215,6 +216,25 @@ func lintSpread(s *Set, in *sink, r *Rule, l *Level) {
 	for _, f := range []struct{ is, len, bits int }{{4, r.Prefix.V4, 32}, {6, r.Prefix.V6, 128}} {
 		if rest := f.bits - f.len; rest < 20 && l.Over >= 1<<rest && !s.wider(f.bits, f.len) {
 			in.warn(l.Line, "prefix: {…}, or a smaller number", "the rule %s can never breach for IPv%d: a /%d holds %d addresses", r.Name, f.is, f.len, 1<<rest)
+		}
+	}
+}
+
+// maxWindow is the most that a window counts.
+const maxWindow = 1<<16 - 1
+
+// lintRoom warns of a network that gives a level more room than it can have.
+func lintRoom(s *Set, in *sink, r *Rule, l *Level) {
+	if !r.Key.HasSource() {
+		return
+	}
+	for i := range s.Networks {
+		n := &s.Networks[i]
+		switch {
+		case l.Kind == Bucket && n.Holds(l.Capacity) > l.Capacity && time.Duration(n.Holds(l.Capacity)) > maxDrain/l.Leak:
+			in.warn(l.Line, "", "the rule %s: a capacity of %d, in %s, would take longer than 700d to drain", r.Name, n.Holds(l.Capacity), n.Prefix)
+		case (l.Kind == Window || l.Kind == Distinct) && n.Holds(l.Over) > maxWindow:
+			in.warn(l.Line, "", "the rule %s: a window counts to %d at most, not to %d as in %s", r.Name, maxWindow, n.Holds(l.Over), n.Prefix)
 		}
 	}
 }

@@ -279,3 +279,23 @@ func TestSpreadWithinOneSource(t *testing.T) {
 		t.Errorf("a network with wider prefixes: got %v", problems)
 	}
 }
+
+// A network that gives more room than there can be is warned of.
+func TestTooMuchRoom(t *testing.T) {
+	for text, want := range map[string]string{
+		"networks: {10.0.0.0/8: {capacity: x999999}}\nrules: [{name: a, match: {outcome: failure}, bucket: {capacity: 1000, leak: 1h}}]\n":         "a capacity of 999999000, in 10.0.0.0/8, would take longer than 700d to drain",
+		"networks: {10.0.0.0/8: {capacity: x20}}\nrules: [{name: a, match: {outcome: failure}, window: {over: 9999, within: 1h}}]\n":               "a window counts to 65535 at most, not to 199980",
+		"networks: {10.0.0.0/8: {capacity: x20}}\nrules: [{name: a, match: {outcome: failure}, bucket: {capacity: 50, leak: 1h}}]\n":               "",
+		"networks: {10.0.0.0/8: {capacity: 2}}\nrules: [{name: a, match: {outcome: failure}, bucket: {capacity: 3, leak: 170d}}]\n":                "",
+		"networks: {10.0.0.0/8: {capacity: x999999}}\nrules: [{name: a, key: all, then: [{flag: f, for: 1h}], bucket: {capacity: 9, leak: 1h}}]\n": "",
+	} {
+		s, problems := LoadBytes("x", []byte("sources: [auth]\n"+text), "")
+		got := ""
+		for _, p := range problems {
+			got += p.Msg
+		}
+		if s == nil || want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -27,6 +27,7 @@ const (
 	minLeak  = time.Microsecond
 	maxLeak  = 365 * day
 	maxTTL   = 366 * day
+	maxDrain = 700 * day // of a full bucket
 	maxCount = 1_000_000
 )
 

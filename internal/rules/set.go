@@ -112,6 +112,18 @@ type Network struct {
 	Capacity int
 }
 
+// Holds is the room inside n of what holds usual elsewhere; n may be nil.
+func (n *Network) Holds(usual int) int {
+	switch {
+	case n == nil:
+	case n.Capacity > 0:
+		return n.Capacity
+	case n.Room > 1:
+		return usual * n.Room
+	}
+	return usual
+}
+
 // List is `allow` or `deny`: prefixes, and files of them that are re-read
 // when they change.
 type List struct {

@@ -228,7 +228,7 @@ func runReload(ctx context.Context, e *env) error {
 		for _, p := range a.Problems {
 			fmt.Fprintln(e.errw, plain(p))
 		}
-		return coded{exitRules, fmt.Errorf("the rules have %d mistakes; the old ones go on", len(a.Problems))}
+		return coded{exitRules, fmt.Errorf("the rules have %s; the old ones go on", plural(len(a.Problems), "mistake"))}
 	}
 	return answer(e, a, nil)
 }

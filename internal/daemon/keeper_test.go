@@ -508,9 +508,9 @@ func TestReload(t *testing.T) {
 	text := quietRules
 	x := startDaemon(t, t.TempDir(), quietRules)
 	x.opt.Load = func() (*rules.Set, []rules.Problem) { return rules.LoadBytes("test", []byte(text), "") }
-	text = strings.Replace(quietRules, "capacity", "capcity", 1)
+	text = "deny: [192.0.2.1]\nuse: [-ssh]\n" + strings.Replace(strings.Replace(quietRules, "use: []\n", "", 1), "capacity", "capcity", 1)
 	a, err := x.c.Reload(context.Background())
-	if err != nil || len(a.Problems) == 0 || !strings.Contains(strings.Join(a.Problems, " "), "capacity") {
+	if err != nil || len(a.Problems) != 1 || !strings.Contains(strings.Join(a.Problems, " "), "capacity") {
 		t.Errorf("a broken file: %+v, %v", a, err)
 	}
 	if s := x.status(t); s.State != "degraded" || len(s.RuleStats) != 1 {

@@ -123,6 +123,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	set, problems := d.opt.Load()
 	if set == nil {
 		d.reloadErr = "the rules on disk are broken and not in use; see: stoplog check"
+		problems = slices.DeleteFunc(slices.Clone(problems), func(p rules.Problem) bool { return p.Warning })
 		for _, p := range problems {
 			d.log.Error("reload refused", "problem", p.Error())
 		}

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// tooLong is why a time by hand is refused.
+const tooLong = "a time up to 36500d is wanted"
+
 // BlockByHand blocks p for ttl, or for good when ttl is 0, in place of what
 // stands there. A non-nil error with changes means that the order was carried
 // out but is not on disk.
@@ -16,7 +19,7 @@ func (l *Ledger) BlockByHand(p netip.Prefix, ttl time.Duration, reason, by strin
 		return nil, fmt.Errorf("not blocking %v: %s", p, why)
 	}
 	if ttl < 0 || ttl > maxTTL {
-		return nil, fmt.Errorf("not blocking %v for %v", p, ttl)
+		return nil, fmt.Errorf("not blocking %v for %v: %s", p, ttl, tooLong)
 	}
 	b := l.byHand(p, ttl, now)
 	b.Reason, b.By = clean(reason, 500), cmp.Or(clean(by, 100), "hand")
@@ -127,7 +130,7 @@ func (l *Ledger) Allow(p netip.Prefix, ttl time.Duration, reason, by string, now
 	case !p.IsValid() || p.Addr().Is4In6():
 		return Lifted{}, fmt.Errorf("not allowing %v: not a prefix", p)
 	case ttl < 0 || ttl > maxTTL:
-		return Lifted{}, fmt.Errorf("not allowing %v for %v", p, ttl)
+		return Lifted{}, fmt.Errorf("not allowing %v for %v: %s", p, ttl, tooLong)
 	case len(l.allow.hand) >= maxByHand:
 		return Lifted{}, fmt.Errorf("not allowing %v: %d prefixes are allowed by hand already", p, maxByHand)
 	}
@@ -234,7 +237,7 @@ func (l *Ledger) RaiseFlag(name string, ttl time.Duration, reason, by string, no
 	case !flagName(name):
 		return fmt.Errorf("not raising the flag %q: names are of a-z, 0-9 and -, up to 64 letters", name)
 	case ttl <= 0 || ttl > maxTTL:
-		return fmt.Errorf("not raising the flag %s for %v", name, ttl)
+		return fmt.Errorf("not raising the flag %s for %v: %s", name, ttl, tooLong)
 	case len(l.flags.by) >= maxFlags && l.flags.by[name] == nil:
 		return fmt.Errorf("not raising the flag %s: %d are up", name, maxFlags)
 	}

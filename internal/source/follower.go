@@ -49,6 +49,7 @@ type follower struct {
 	quick    int       // visits in quick succession that read little each
 	idle     int       // visits in haste that read nothing
 	haste    bool      // see engine.pace
+	ailing   string    // why reading failed, told, until it succeeds
 	gone     error     // why the name leads to no file that can be read
 
 	twin string // the origin that this one stands by for

@@ -23,6 +23,9 @@ func (e *engine) read(ctx context.Context, f *follower) {
 		b, err := s.next(e.pool)
 		switch {
 		case err == nil && b == nil:
+			if i == len(f.chain)-1 {
+				f.ailing = ""
+			}
 			i++
 		case err == nil:
 			blocks++ // files with nothing to read do not use up the turn
@@ -33,6 +36,7 @@ func (e *engine) read(ctx context.Context, f *follower) {
 			blocks++
 			e.truncated(f, i)
 		case errors.Is(err, errRefilled):
+			blocks++
 			e.addCopies(f, i, s.grown.Add(-clockTick))
 		case errors.Is(err, io.EOF):
 			e.remove(f, i)
@@ -40,11 +44,19 @@ func (e *engine) read(ctx context.Context, f *follower) {
 			e.fail(f, i, err)
 		}
 	}
-	if errors.Is(f.gone, fs.ErrNotExist) && len(f.chain) == 0 && !f.told {
-		f.told = true
-		e.tellMissing(ctx, f)
-	}
-	if len(f.chain) > 0 && f.backlog {
+	e.readAll(ctx, f)
+}
+
+// readAll is told that f was read to its end.
+func (e *engine) readAll(ctx context.Context, f *follower) {
+	switch {
+	case len(f.chain) == 0:
+		if errors.Is(f.gone, fs.ErrNotExist) && !f.told {
+			f.told = true
+			e.tellMissing(ctx, f)
+		}
+		e.arrived(f) // nothing came after what was rotated away
+	case f.backlog:
 		// Where the first line to come will stand is worth keeping: a start
 		// that finds no position begins at the end as it is by then.
 		if f.lines == 0 && !e.tellPos(ctx, f) {
@@ -216,14 +228,21 @@ type closed struct {
 // maxClosed bounds how many files are remembered after they were closed.
 const maxClosed = 1024
 
-// fail gives up chain[i] after an error, to open it anew with the next sweep.
+// fail gives up chain[i] after an error. The file that the name leads to is
+// opened anew with the next sweep; the rest of a rotated one is lost.
 func (e *engine) fail(f *follower, i int, err error) {
-	if f.gone == nil || f.gone.Error() != err.Error() {
+	s := f.chain[i]
+	named := i == len(f.chain)-1 && s.packed == nil && f.gone == nil
+	switch {
+	case !named:
+		e.report(f.path, f.note("reading %s: %w: its rest may be lost", s.path, err))
+	case f.ailing != err.Error():
 		e.report(f.path, fmt.Errorf("reading: %w", err))
 	}
-	f.gone = err
+	if named {
+		f.gone, f.ailing = err, err.Error()
+	}
 	e.remove(f, i)
-	e.arrived(f)
 }
 
 // retire gives up the files of f that were rotated away, were read to their

@@ -15,6 +15,7 @@ type stepped struct {
 	lines    []got
 	saved    map[string]Pos
 	problems []string
+	caughtUp []int // how many lines had come each time it was called
 }
 
 // startStepped starts, looks once and reads to the end.
@@ -34,7 +35,7 @@ func startStepped(t *testing.T, o Options, specs ...Spec) *stepped {
 		b.Release()
 		return true
 	}
-	s.caughtUp = func() {}
+	s.engine.caughtUp = func() { s.caughtUp = append(s.caughtUp, len(s.lines)) }
 	s.specs = set.specs
 	s.begun, s.first = time.Now(), true
 	s.scan()

@@ -235,6 +235,37 @@ func TestSinceFindsItsLineByBisection(t *testing.T) {
 	}
 }
 
+func TestSinceGoesOverALongStretchWithoutStampsOnce(t *testing.T) {
+	var b strings.Builder
+	line := func(n int) string { return fmt.Sprintf("%06d a line of the log\n", n) }
+	for i := range 60_000 {
+		if i == 30_000 {
+			b.WriteString(strings.Repeat(strings.Repeat("-", 1000)+"\n", 400))
+			b.WriteString(strings.Repeat("=", 2*largeBlock) + "\n")
+		}
+		b.WriteString(line(i))
+	}
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), b.String())
+	s, err := openSegment(path, defaultMaxLine, time.Now())
+	must(t, err)
+	defer s.close()
+	asked := 0
+	stamp := func(line []byte) (int64, bool) {
+		asked++
+		return leadingNumber(line)
+	}
+	for _, n := range []int{100, 29_999, 30_000, 59_990} {
+		asked = 0
+		s.startSince(int64(n), stamp)
+		if want := int64(strings.Index(b.String(), line(n))); s.off != want {
+			t.Errorf("since %d: begins at %d, want %d", n, s.off, want)
+		}
+		if asked > 20_000 {
+			t.Errorf("since %d: looked at %d lines, want few of 60000", n, asked)
+		}
+	}
+}
+
 // The log is rotated where the link leads to, not beside the link.
 func TestRotationBehindALinkIsFound(t *testing.T) {
 	dir := t.TempDir()

@@ -40,53 +40,54 @@ func (s *segment) lineStart(at int64) int64 {
 // by bisection: logs are written in order. Lines without a stamp belong to
 // the one before.
 func (s *segment) startSince(since int64, stamp func([]byte) (int64, bool)) {
-	low, high := int64(0), s.size // the line is in between, or at high
+	low, high := int64(0), s.size // the line is in between, or the next stamped one
+	any := func(int64) bool { return true }
 	for high-low > largeBlock {
 		mid := low + (high-low)/2
-		start, at, ok := s.stampAfter(mid, high, stamp)
-		switch {
-		case !ok || at >= since:
+		start, at, ok := s.findStamp(mid, high, stamp, any)
+		if ok && at < since {
+			low = start
+		} else {
 			high = mid
-		default:
-			low = start
 		}
 	}
-	for low < s.size {
-		start, at, ok := s.stampAfter(low, s.size, stamp)
-		if !ok {
-			if s.size-low <= largeBlock {
-				low = s.lineStart(s.size) // what is left belongs to the line before
-			}
-			break
-		}
-		if at >= since {
-			low = start
-			break
-		}
-		low = s.nextLine(start)
+	start, _, ok := s.findStamp(low, s.size, stamp, func(at int64) bool { return at >= since })
+	if !ok {
+		start = s.lineStart(s.size)
 	}
-	s.resume(low, 0)
+	s.resume(start, 0)
 	s.takePrint()
 }
 
-// stampAfter finds the first stamped line that begins at or after off and
-// before end, within one block.
-func (s *segment) stampAfter(off, end int64, stamp func([]byte) (int64, bool)) (start, at int64, ok bool) {
+// findStamp finds the first line that begins at or after off and before end and
+// whose stamp is good. It reads what is in between once.
+func (s *segment) findStamp(off, end int64, stamp func([]byte) (int64, bool), good func(int64) bool) (start, at int64, ok bool) {
 	if off > 0 {
 		off = s.nextLine(off - 1)
 	}
 	buf := make([]byte, largeBlock)
-	n, _ := s.h.ReadAt(buf[:max(0, min(int64(len(buf)), s.size-off))], off)
-	buf = buf[:n]
 	for off < end {
-		i := bytes.IndexByte(buf, '\n')
-		if i < 0 {
+		n, err := s.h.ReadAt(buf[:min(int64(len(buf)), s.size-off)], off)
+		rest := buf[:n]
+		for off < end {
+			i := bytes.IndexByte(rest, '\n')
+			if i < 0 {
+				break
+			}
+			if at, ok := stamp(bytes.TrimSuffix(rest[:i], []byte("\r"))); ok && good(at) {
+				return off, at, true
+			}
+			off, rest = off+int64(i)+1, rest[i+1:]
+		}
+		switch {
+		case err != nil || n < len(buf) && len(rest) == n:
 			return 0, 0, false
+		case len(rest) == n: // the beginning of a line longer than the block
+			if at, ok := stamp(rest); ok && good(at) {
+				return off, at, true
+			}
+			off = s.nextLine(off + int64(n))
 		}
-		if at, ok := stamp(bytes.TrimSuffix(buf[:i], []byte("\r"))); ok {
-			return off, at, true
-		}
-		off, buf = off+int64(i)+1, buf[i+1:]
 	}
 	return 0, 0, false
 }
@@ -103,7 +104,7 @@ func (s *segment) nextLine(off int64) int64 {
 		if err != nil {
 			break
 		}
-		off += int64(n)
+		off = s.h.data(off + int64(n)) // there is no newline in a hole
 	}
 	return s.size
 }

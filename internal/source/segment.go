@@ -160,6 +160,7 @@ func (s *segment) skipNULs(pool *pools, off int64) int64 {
 		if len(rest) > 0 || n == 0 {
 			return off
 		}
+		off = s.h.data(off)
 	}
 }
 
@@ -274,7 +275,7 @@ func (s *segment) read(pool *pools) (*block, error) {
 	}
 	if s.off == 0 && s.holed && n > 0 && b.bytes[0] == 0 {
 		b.put()
-		s.off = s.skipNULs(pool, s.h.data(0))
+		s.off = s.skipNULs(pool, 0)
 		s.takePrint()
 		return s.read(pool)
 	}

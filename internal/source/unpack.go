@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
+	"github.com/ulikunitz/xz/lzma"
 )
 
 // packing is a compression format, known by the first bytes of a file.
@@ -20,7 +21,8 @@ type packing struct {
 	open  func(io.Reader) (io.Reader, func(), error)
 }
 
-// maxWindow bounds the memory that a compressed file can ask for.
+// maxWindow bounds the memory that a zstd file can ask for; what an xz file does
+// is up to 4 GiB by its format, of which only what is written to is taken.
 const maxWindow = 64 << 20
 
 // The magic numbers: RFC 1952 section 2.3.1, RFC 8878 section 3.1.1, the xz
@@ -47,7 +49,8 @@ func openZstd(r io.Reader) (io.Reader, func(), error) {
 }
 
 func openXz(r io.Reader) (io.Reader, func(), error) {
-	z, err := xz.ReaderConfig{DictCap: maxWindow}.NewReader(r)
+	// This is the least that is taken, not the most.
+	z, err := xz.ReaderConfig{DictCap: lzma.MinDictCap}.NewReader(r)
 	return z, func() {}, err
 }
 

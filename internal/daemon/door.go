@@ -203,17 +203,17 @@ func (d *daemon) flags(now time.Time) []control.FlagEntry {
 		fs = append(fs, control.FlagEntry{Name: f.Name, Until: f.Until, By: by})
 	}
 	if l := d.ledger.Lockdown(); l.Until.After(now) {
-		fs = append(fs, control.FlagEntry{Name: lockdownName, Until: l.Until, By: "rule " + l.Rule})
+		fs = append(fs, control.FlagEntry{Name: rules.LockdownFlag, Until: l.Until, By: "rule " + l.Rule})
 	}
 	return fs
 }
 
-// lockdownName is what a lockdown is listed as among the flags, and cleared by.
-const lockdownName = "lockdown"
-
 func (x *door) SetFlag(ctx context.Context, o control.FlagOrder) (control.Answer, error) {
 	if !rules.FlagName(o.Name) || o.For <= 0 {
 		return control.Answer{}, control.BadOrder("flag %q: a name of a-z, 0-9 and - and a positive time are wanted", o.Name)
+	}
+	if o.Name == rules.LockdownFlag {
+		return control.Answer{}, control.BadOrder("lockdown is no flag, though it is listed as one: only a rule locks down")
 	}
 	return x.do(ctx, func(now time.Time) (control.Answer, error) {
 		err := x.d.ledger.RaiseFlag(o.Name, o.For, "", o.By, now)
@@ -229,7 +229,7 @@ func (x *door) ClearFlag(ctx context.Context, o control.FlagOrder) (control.Answ
 	return x.do(ctx, func(now time.Time) (control.Answer, error) {
 		was, err := x.d.ledger.ClearFlag(o.Name, o.By, now)
 		x.d.showPolicy(now)
-		if o.Name == lockdownName && x.d.ledger.Lockdown().Until.After(now) {
+		if o.Name == rules.LockdownFlag && x.d.ledger.Lockdown().Until.After(now) {
 			was, err = true, errors.Join(err, x.d.ledger.EndLockdown(o.By, now))
 			x.d.tellPolicy()
 		}

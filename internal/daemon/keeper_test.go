@@ -319,6 +319,9 @@ func TestLockdownEndsByHand(t *testing.T) {
 	if err != nil || len(fs) != 1 || fs[0].Name != "lockdown" || fs[0].By != "rule lockdown" {
 		t.Errorf("flags = %v, %v; want the lockdown", fs, err)
 	}
+	if _, err := x.c.SetFlag(context.Background(), control.FlagOrder{Name: "lockdown", For: time.Hour}); err == nil {
+		t.Error("a flag was raised that looks like a lockdown")
+	}
 	if _, err := x.c.ClearFlag(context.Background(), control.FlagOrder{Name: "lockdown"}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,17 @@ type lockdownEntry struct {
 	span  time.Duration
 }
 
-func answersValue() value[[]Answer] { return list(answerValue()) }
+// answersValue reads a list of answers. Where one of them is a mistake, the whole
+// is one that asks nothing of the rule: it is not as if then had been left out.
+func answersValue() value[[]Answer] {
+	v := list(answerValue())
+	return value[[]Answer]{v.shape, func(c *checker, n *yaml.Node) ([]Answer, bool) {
+		if as, ok := v.read(c, n); ok {
+			return as, true
+		}
+		return []Answer{{Kind: Observe}}, true
+	}}
+}
 
 // answerValue reads `block`, `observe`, {flag: x, for: 1h}, {block: reject},
 // {lockdown: {ports: [22], for: 5m}}, {notify: ops}, {exec: [program, …]}.

@@ -203,6 +203,11 @@ func (c *checker) extras(in *sink, d *draft) {
 	if d.When != nil && buckets == 0 {
 		in.fail(d.node, "", "when needs a bucket")
 	}
+	for _, w := range d.When {
+		if d.Tiers == nil && buckets > 0 && !slices.ContainsFunc(d.Levels, func(l Level) bool { return l.Kind == Bucket && l.Capacity > w.Capacity }) {
+			in.warn(d.Line, "", "the rule %s: %d is no less room than its buckets have, so the flag %s changes nothing", clip(d.Name), w.Capacity, w.Flag)
+		}
+	}
 	for _, l := range d.Levels {
 		if l.WeightIn(&d.Rule).Most() == 0 {
 			in.fail(d.node, "", "every weight is 0: nothing is ever counted")

@@ -441,3 +441,21 @@ func TestUseAndLeaveOut(t *testing.T) {
 		t.Errorf("in a folder: got %v, want it at %s:2", problems, file)
 	}
 }
+
+// A mistake in an answer is one mistake, and a when that changes nothing a
+// warning.
+func TestAnswersAndWhen(t *testing.T) {
+	for rule, want := range map[string]string{
+		"key: user, window: {distinct: prefix, over: 3, within: 1h}, then: [{block: contributors, each: 0}]": "each is 0",
+		"key: all, bucket: {capacity: 5, leak: 1m}, then: [{lockdown: {for: 0s}}]":                           "a time is 0s",
+		"key: all, bucket: {capacity: 5, leak: 1m, then: [{flag: lockdown, for: 1h}]}":                       "lockdown is no flag",
+		"when: {flag: lockdown, capacity: 1}, bucket: {capacity: 5, leak: 1m}":                               "lockdown is no flag",
+		"when: {flag: x, capacity: 5}, bucket: {capacity: 5, leak: 1m}":                                      "the flag x changes nothing",
+		"when: {flag: x, capacity: 4}, buckets: [{capacity: 3, leak: 1m}, {capacity: 5, leak: 1m}]":          "",
+	} {
+		_, problems := LoadBytes("x", []byte("sources: [auth]\nrules:\n  - {name: a, match: {outcome: failure}, "+rule+"}\n"), "")
+		if want == "" && len(problems) > 0 || want != "" && (len(problems) != 1 || !strings.Contains(problems[0].Msg, want)) {
+			t.Errorf("%s: got %v, want %q alone", rule, problems, want)
+		}
+	}
+}

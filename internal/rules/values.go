@@ -51,8 +51,20 @@ var (
 
 func name(what string) value[string] { return matching(what, nameRE, "letters, digits, - _ and .") }
 
+// LockdownFlag is what a lockdown is listed as among the flags; a flag of that name
+// would look as if one stood.
+const LockdownFlag = "lockdown"
+
 func flagName() value[string] {
-	return matching("a flag's name", flagRE, "small letters, digits and -")
+	v := matching("a flag's name", flagRE, "small letters, digits and -")
+	return value[string]{v.shape, func(c *checker, n *yaml.Node) (string, bool) {
+		t, ok := v.read(c, n)
+		if ok && t == LockdownFlag {
+			c.fail(n, "then: [{lockdown: {for: 5m}}]", "lockdown is no flag, though it is listed as one")
+			return "", false
+		}
+		return t, ok
+	}}
 }
 
 func matching(what string, re *regexp.Regexp, hint string) value[string] {

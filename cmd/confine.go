@@ -10,9 +10,9 @@ import (
 
 // confinement is what the reading process may open, for as long as it lives.
 type confinement struct {
-	said string
-	on   bool
-	read []string
+	said        string
+	on          bool
+	read, write []string
 }
 
 // systemPlaces are read by us and by journalctl: programs and libraries, the
@@ -39,7 +39,7 @@ func confine(e *env, o runOptions, set *rules.Set) (confinement, error) {
 	}
 	write := append([]string{absolute(o.state), absolute(o.flags), absDir(e.socket), "/dev/null"}, writePlaces(set)...)
 	said, err := priv.Confine(read, write)
-	return confinement{said: said, on: strings.HasPrefix(said, "Landlock"), read: append(read, write...)}, err
+	return confinement{said: said, on: strings.HasPrefix(said, "Landlock"), read: append(read, write...), write: write}, err
 }
 
 // lacks tells what rules that are read later want and cannot have.
@@ -47,9 +47,14 @@ func (c confinement) lacks(set *rules.Set) (out []string) {
 	if !c.on {
 		return nil
 	}
-	for _, p := range append(readPlaces(set), writePlaces(set)...) {
-		if !c.covers(p) {
+	for _, p := range readPlaces(set) {
+		if !covers(c.read, p) {
 			out = append(out, p+" was not in the rules at the start and is shut: restart to open it")
+		}
+	}
+	for _, p := range writePlaces(set) {
+		if !covers(c.write, p) {
+			out = append(out, p+" was not to be written to by the rules at the start, and cannot be: restart to open it")
 		}
 	}
 	if startsPrograms(set) {
@@ -58,8 +63,9 @@ func (c confinement) lacks(set *rules.Set) (out []string) {
 	return out
 }
 
-func (c confinement) covers(path string) bool {
-	for _, r := range c.read {
+// covers reports whether path is one of places or below one.
+func covers(places []string, path string) bool {
+	for _, r := range places {
 		if path == r || strings.HasPrefix(path, strings.TrimSuffix(r, "/")+"/") {
 			return true
 		}

@@ -65,14 +65,20 @@ func TestProgramsKeepItOpen(t *testing.T) {
 
 func TestReloadTellsWhatIsShut(t *testing.T) {
 	set := ruleSet(t, "use: []\nsources: [{file: /usr/share/new/x.log}, {file: /var/log/x.log}]\n")
-	got := confinement{on: true, read: []string{"/var/log", "/run", "/etc"}}.lacks(set)
+	got := confinement{on: true, read: []string{"/var/log", "/run", "/etc"}, write: []string{"/run"}}.lacks(set)
 	if len(got) != 1 || !strings.HasPrefix(got[0], "/usr/share/new was not") && !strings.HasPrefix(got[0], "/usr/share was not") {
 		t.Errorf("got %q, want one warning, of /usr/share", got)
 	}
 	if got := (confinement{}).lacks(set); len(got) > 0 {
 		t.Errorf("not confined, but told %q", got)
 	}
-	if (confinement{read: []string{"/var/log"}}).covers("/var/logs/x") {
+	// The whole of /etc may be read, and nothing of it written.
+	set = ruleSet(t, "use: []\nexports: [{format: haproxy-map, file: /etc/haproxy/x.map}, {format: plain, file: /srv/out/sub/x}]\n")
+	got = confinement{on: true, read: []string{"/etc", "/run", "/srv/out"}, write: []string{"/run", "/srv/out"}}.lacks(set)
+	if len(got) != 1 || !strings.HasPrefix(got[0], "/etc/haproxy was not to be written to") {
+		t.Errorf("got %q, want one warning, of /etc/haproxy", got)
+	}
+	if covers([]string{"/var/log"}, "/var/logs/x") {
 		t.Error("/var/log covers /var/logs")
 	}
 }

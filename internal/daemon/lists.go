@@ -29,7 +29,7 @@ func (d *daemon) show(cs []ledger.Change) {
 	}
 }
 
-// showAll begins the list anew: at the start and after recovery.
+// showAll begins the list anew: at the start and after a reload.
 func (d *daemon) showAll(now time.Time) {
 	bs := d.ledger.List(now)
 	es := make([]export.Entry, 0, len(bs))

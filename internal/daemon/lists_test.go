@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"stoplog/internal/control"
+	"stoplog/internal/rules"
 )
 
 // freePort is a port of loopback that nobody listened on a moment ago.
@@ -127,6 +129,29 @@ exports: [{format: plain, file: /proc/none/list.txt}]
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("status notes: %s", notes)
+		}
+	}
+}
+
+// TestListsFollowReload: rules that close some ports only take the blocks that
+// stand off the lists, which shut out altogether, and the other way about.
+func TestListsFollowReload(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules)
+	x.block(t, "192.0.2.0/28")
+	for _, s := range []struct {
+		firewall string
+		listed   bool
+	}{{"{ports: [22]}", false}, {"{action: slow}", false}, {"{action: reject}", true}} {
+		if err := x.daemon.ask(t.Context(), func() {
+			x.daemon.opt.Load = func() (*rules.Set, []rules.Problem) {
+				return rules.LoadBytes("test", []byte(quietRules+"firewall: "+s.firewall+"\n"), "")
+			}
+			x.daemon.reload(time.Now(), "a test")
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, blocked := x.daemon.lists.Lookup(netip.MustParseAddr("192.0.2.7")); blocked != s.listed {
+			t.Errorf("reloaded with firewall %s: on the lists: %v, want %v", s.firewall, blocked, s.listed)
 		}
 	}
 }

@@ -153,6 +153,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	d.machine.Swap(kit)
 	d.files = watchFiles(set)
 	d.lift(lifted, "allowed")
+	d.showAll(now) // what the rules close by default says which blocks lists hold
 	d.tellPolicy()
 	d.reloadErr, d.tierErrs, d.reloadedAt, d.dirty = "", nil, now, true
 	d.log.Info("reloaded", "why", why, "rules", len(set.Rules))

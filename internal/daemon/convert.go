@@ -162,3 +162,20 @@ func (d *daemon) backendName() string {
 	}
 	return strings.ReplaceAll(d.opt.WallName, "+", ",")
 }
+
+// lockless says that rules may ask for a lockdown which no wall of ours
+// carries out; "" when none asks, or one does.
+func (d *daemon) lockless(set *rules.Set) string {
+	walls := strings.Split(d.opt.WallName, "+")
+	if d.opt.DryRun || slices.ContainsFunc(walls, firewall.LocksDown) {
+		return ""
+	}
+	for _, r := range set.Rules {
+		for _, l := range r.Levels {
+			if slices.ContainsFunc(l.Then, func(a rules.Answer) bool { return a.Kind == rules.Lockdown }) {
+				return "the lockdown of rule " + r.Name + " shuts nothing: " + strings.Join(walls, " and ") + " cannot refuse all but some"
+			}
+		}
+	}
+	return ""
+}

@@ -152,6 +152,9 @@ func open(o Options) (*daemon, error) {
 	for _, w := range set.Warnings {
 		d.log.Warn("rules", "warning", w.Error())
 	}
+	if l := d.lockless(set); l != "" {
+		d.log.Warn("rules", "warning", l)
+	}
 	led, rec, err := ledger.Open(o.StateDir, now, d.ledgerOptions(set))
 	if err != nil {
 		return nil, err

@@ -160,6 +160,9 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	for _, w := range set.Warnings {
 		d.log.Warn("rules", "warning", w.Error())
 	}
+	if l := d.lockless(set); l != "" {
+		d.log.Warn("rules", "warning", l)
+	}
 	d.lacks = nil
 	if d.opt.Lacks != nil {
 		d.lacks = d.opt.Lacks(set)

@@ -46,3 +46,33 @@ func TestTroubleEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestLockdownThatShutsNothing: walls that only keep a list are told of when a
+// rule asks for a lockdown.
+func TestLockdownThatShutsNothing(t *testing.T) {
+	const panic = `
+  - name: panic
+    match: {service: sshd, user: panic}
+    key: all
+    window: {count: 1, within: 1m}
+    then: [{lockdown: {ports: [22], for: 5m}}]
+`
+	for _, s := range []struct {
+		rules, wall string
+		told        bool
+	}{
+		{quietRules + panic, "set-only", true},
+		{quietRules + panic, "hosts.deny+exec", true},
+		{quietRules + panic, "nftables+hosts.deny", false},
+		{quietRules, "exec", false},
+	} {
+		x := startDaemon(t, t.TempDir(), s.rules)
+		if err := x.daemon.ask(t.Context(), func() { x.daemon.opt.WallName = s.wall }); err != nil {
+			t.Fatal(err)
+		}
+		trouble := strings.Join(x.status(t).Trouble, "; ")
+		if told := strings.Contains(trouble, "rule panic shuts nothing"); told != s.told {
+			t.Errorf("%s: got trouble %q, want it told: %v", s.wall, trouble, s.told)
+		}
+	}
+}

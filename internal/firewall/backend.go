@@ -68,6 +68,12 @@ type Policy struct {
 	}
 }
 
+// LocksDown reports whether the wall of that name carries out a lockdown:
+// walls that only keep a list of prefixes cannot refuse all but some.
+func LocksDown(name string) bool {
+	return name != "hosts.deny" && name != "set-only" && name != "exec"
+}
+
 // Backend is one wall. It is used from one goroutine. All methods are
 // idempotent; errors name the place and the cause. A prefix is held once: the
 // last Block of it wins (until, action, ports).

@@ -40,3 +40,27 @@ func TestOldRotatedFileIsNoCopyBecauseItIsWrittenTo(t *testing.T) {
 	s.step()
 	s.want("two")
 }
+
+func TestFileThatWasEmptyAtTheStopIsReadFromItsCopy(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+		old := writeFile(t, path+".2", "old\n")
+		saved := startStepped(t, Options{}, Spec{File: path}).stop()
+		ago(t, old, 10)
+		appendTo(t, path, "one\n")
+		if packed {
+			pack(t, "gzip", path+".1.gz", "one\n")
+		} else {
+			copyFile(t, path, path+".1")
+		}
+		must(t, os.Truncate(path, 0))
+		appendTo(t, path, "two\n")
+		s := startStepped(t, Options{Saved: saved}, Spec{File: path})
+		s.want("one", "two")
+		s.step()
+		s.want()
+		saved = s.stop()
+		appendTo(t, path, "three\n")
+		startStepped(t, Options{Saved: saved}, Spec{File: path}).want("three")
+	}
+}

@@ -26,7 +26,8 @@ type follower struct {
 	// aside is where rotated files ended that were there before f, or were left
 	// by the run before and not found yet.
 	aside       map[fileID]Pos
-	listedFirst bool // aside was made
+	listedFirst bool      // aside was made, but for
+	missedFrom  time.Time // what was written since, which is not to be left out
 
 	relist    time.Time       // what was rotated since is tried again, if any, and
 	relistEnd time.Time       // until then, because

@@ -151,7 +151,7 @@ func (e *engine) setAside(f *follower) {
 	f.listedFirst = true
 	for _, sib := range siblings(f.path) {
 		_, left := f.aside[sib.fileID]
-		unread := !f.relist.IsZero() && !sib.mtime.Before(f.relist)
+		unread := !f.missedFrom.IsZero() && !sib.mtime.Before(f.missedFrom)
 		if left || unread || e.byFile[sib.fileID] != nil || isCompressedName(sib.path) {
 			continue
 		}

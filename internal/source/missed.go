@@ -22,6 +22,7 @@ func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
 	if !f.relist.IsZero() && f.relist.Before(t) {
 		t = f.relist // what could not be read before is still missed
 	}
+	f.missedFrom = t
 	f.relist, f.relistEnd = time.Time{}, time.Now().Add(relistFor)
 	if !e.addSince(f, s, t) {
 		f.relist = t

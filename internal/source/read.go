@@ -38,6 +38,7 @@ func (e *engine) read(ctx context.Context, f *follower) {
 		case errors.Is(err, errRefilled):
 			blocks++
 			e.addCopies(f, i, s.grown.Add(-clockTick))
+			s.grown = time.Now()
 		case errors.Is(err, io.EOF):
 			e.remove(f, i)
 		default:

@@ -27,6 +27,11 @@ func (e *engine) resume(f *follower, cur *segment, pos Pos) {
 		}
 	}
 	if cur != nil && e.resumeAt(cur, pos) {
+		if pos.PLen == 0 && pos.Time != 0 {
+			// It was empty, so what was truncated away shows only in a copy.
+			cur.empty, cur.grown = true, time.Unix(0, pos.Time)
+			f.missedFrom = cur.grown.Add(-clockTick)
+		}
 		return
 	}
 	if s := e.locate(f, list, pos); s != nil {

@@ -73,8 +73,8 @@ func (e *engine) addUnfinished(f *follower, s *segment, now time.Time) {
 	}
 	f.relist = time.Time{}
 	for text, told := range f.failed {
-		if !told {
-			e.report(f.path, f.note("%s: its lines may be lost", text))
+		if err := f.note("%s: its lines may be lost", text); !told {
+			e.report(f.path, err)
 		}
 	}
 }
@@ -138,8 +138,11 @@ func (e *engine) addListed(f *follower, s *segment, list []sibling) (failed []er
 }
 
 // known reports whether a rotated file, just opened, was read, or is a copy,
-// compressed or not, of one that is open or was.
+// compressed or not, of one that is open or was, or of an empty one.
 func (e *engine) known(f *follower, s *segment) bool {
+	if s.packed != nil && len(s.first) == 0 {
+		return true
+	}
 	for _, o := range f.chain {
 		if o.fileID == s.fileID || o.hasCopy(s) {
 			return true

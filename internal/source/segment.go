@@ -71,7 +71,7 @@ func openPacked(path string, pool *pools, maxLine int) (*segment, error) {
 		return nil, err
 	}
 	head, err := readHead(u)
-	if err == nil && len(head) == 0 && isCompressedName(path) {
+	if err == nil && len(head) == 0 && !u.packed && isCompressedName(path) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {

@@ -169,6 +169,21 @@ func TestRotatedFileThatCannotBeReadIsToldOnceAndTriedAgain(t *testing.T) {
 	}
 }
 
+func TestPackedFileOfAnEmptyOneIsNothingToWaitFor(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+	s := startStepped(t, Options{}, Spec{File: path})
+	for i, program := range []string{"gzip", "zstd", "xz", "bzip2"} {
+		pack(t, program, fmt.Sprint(path, ".", i+2, rotatedSuffixes[i]), "")
+	}
+	must(t, os.Rename(path, path+".1"))
+	writeFile(t, path, "one\n")
+	s.step()
+	s.want("one")
+	if f := s.list[0]; !f.relist.IsZero() || len(f.failed) > 0 {
+		t.Errorf("waits for %v", f.failed)
+	}
+}
+
 // The file that was being read may be what cannot be read at the start.
 func TestRestOfAFileThatCannotBeReadAtTheStartIsReadLater(t *testing.T) {
 	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")

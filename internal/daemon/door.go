@@ -325,7 +325,7 @@ func (d *daemon) deletedByHand(ps []netip.Prefix, now time.Time) {
 func (d *daemon) trouble() []string {
 	var ts []string
 	w := d.keeper.status()
-	for _, s := range slices.Concat([]string{w.err, w.full, d.reloadErr, d.lockless(d.set)}, d.listErrs, d.tierErrs, d.lacks) {
+	for _, s := range slices.Concat([]string{w.err, w.full, w.feud.trouble(time.Now()), d.reloadErr, d.lockless(d.set)}, d.listErrs, d.tierErrs, d.lacks) {
 		if s != "" {
 			ts = append(ts, s)
 		}

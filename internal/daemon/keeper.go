@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -47,7 +48,41 @@ type wallState struct {
 	full    string
 	entries int
 	notes   []string
-	fixed   time.Time // when others' damage was last repaired
+	feud    feud
+}
+
+// feud is how often others changed the wall lately. Who does it without end,
+// such as another stoplog of the same name, must not make us restore without
+// pause: each would undo the other's work a hundred times a second.
+type feud struct {
+	last  time.Time // when others' damage was last repaired
+	times int       // repairs, none of them long after the one before
+}
+
+const (
+	patient  = 3               // repairs that are not waited with
+	maxTruce = 5 * time.Second // the longest that one is waited with
+	peace    = time.Minute     // without a repair: the feud is over
+)
+
+// again counts a repair and tells how long to wait with it.
+func (f *feud) again(now time.Time) (wait time.Duration) {
+	if now.Sub(f.last) > peace {
+		f.times = 0
+	}
+	f.last = now
+	if f.times++; f.times <= patient {
+		return 0
+	}
+	return min(minBackoff<<min(f.times-patient-1, 10), maxTruce)
+}
+
+// trouble is for status, while it goes on.
+func (f *feud) trouble(now time.Time) string {
+	if f.times <= patient || now.Sub(f.last) > peace {
+		return ""
+	}
+	return fmt.Sprintf("others keep changing the wall, %d times by now; is there another stoplog of the same name? (run --name)", f.times)
 }
 
 func newKeeper(w firewall.Backend, d *daemon) *keeper {
@@ -113,7 +148,7 @@ func (k *keeper) run(ctx context.Context) error {
 		case <-k.wake:
 			k.settle(ctx, k.drain)
 		case c := <-changed:
-			k.settle(ctx, func(ctx context.Context) error { return k.onChange(ctx, c) })
+			k.settle(ctx, func(ctx context.Context) error { return k.onChange(ctx, c, changed) })
 		case <-check.C:
 			k.settle(ctx, k.check)
 		case <-list.C:
@@ -154,6 +189,9 @@ func (k *keeper) settle(ctx context.Context, step func(context.Context) error) {
 // decided meanwhile is given to all of them, at the pace of minBackoff, so
 // that those that work do not wait for the one that does not.
 func (k *keeper) pause(ctx context.Context, wait time.Duration) {
+	if wait == 0 {
+		return
+	}
 	over := time.After(wait)
 	for {
 		select {
@@ -298,27 +336,43 @@ func (k *keeper) check(ctx context.Context) error {
 	}
 	err := c.Check(ctx)
 	if errors.Is(err, firewall.ErrBroken) {
-		k.repairing(err.Error())
+		k.pause(ctx, k.repairing(err.Error()))
 		return k.standUp(ctx)
 	}
 	return err
 }
 
-func (k *keeper) repairing(what string) {
-	k.tell(func(s *wallState) { s.fixed = time.Now() })
-	k.d.log.Warn("somebody changed the wall; restoring it", "wall", k.wall.Name(), "found", what)
+// repairing notes that others changed the wall, and tells how long to wait
+// before it is restored.
+func (k *keeper) repairing(what string) (wait time.Duration) {
+	times := 0
+	k.tell(func(s *wallState) { wait, times = s.feud.again(time.Now()), s.feud.times })
+	if times <= patient || times&(times-1) == 0 { // 4, 8, 16…: said, not repeated for each
+		k.d.log.Warn("somebody changed the wall; restoring it", "wall", k.wall.Name(), "found", what, "times", times)
+	}
+	return wait
 }
 
 // compare brings wall and ledger together.
 func (k *keeper) compare(ctx context.Context) error { return k.reconcile(ctx, false) }
 
-// onChange answers what the wall tells that others did to it.
-func (k *keeper) onChange(ctx context.Context, c firewall.Change) error {
-	if c.Broken {
-		k.repairing("tables, sets or rules of ours are gone")
-		return k.standUp(ctx)
+// onChange answers what the wall tells that others did to it; more is what it
+// told since.
+func (k *keeper) onChange(ctx context.Context, c firewall.Change, more <-chan firewall.Change) error {
+	if !c.Broken {
+		return k.liftedByHand(ctx, c.Deleted)
 	}
-	return k.liftedByHand(ctx, c.Deleted)
+	k.pause(ctx, k.repairing("tables, sets or rules of ours are gone"))
+	for { // one restoration mends all that was broken until it begins
+		select {
+		case c := <-more:
+			if err := k.liftedByHand(ctx, c.Deleted); err != nil {
+				return err
+			}
+		default:
+			return k.standUp(ctx)
+		}
+	}
 }
 
 // reconcile adds what is missing and removes what is too much. Unless fresh,

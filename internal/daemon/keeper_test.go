@@ -598,3 +598,57 @@ func TestWidenedInTheLog(t *testing.T) {
 		}
 	}
 }
+
+// TestFeud: who changes the wall now and then is answered at once; who does it
+// without end is answered ever more slowly, and told of.
+func TestFeud(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules)
+	k := x.daemon.keeper
+	for range patient {
+		if wait := k.repairing("a test"); wait != 0 {
+			t.Errorf("one of the first repairs waits %s", wait)
+		}
+	}
+	if got := x.status(t).Trouble; len(got) > 0 {
+		t.Errorf("after %d repairs: got trouble %q", patient, got)
+	}
+	var last time.Duration
+	for range 100 {
+		wait := k.repairing("a test")
+		if wait < max(last, minBackoff) || wait > maxTruce {
+			t.Fatalf("waits %s after %s", wait, last)
+		}
+		last = wait
+	}
+	if got := strings.Join(x.status(t).Trouble, "; "); last != maxTruce || !strings.Contains(got, "103 times") {
+		t.Errorf("at last: waits %s, trouble %q", last, got)
+	}
+	if n := strings.Count(x.log.String(), "somebody changed the wall"); n > 10 {
+		t.Errorf("logged %d times", n)
+	}
+	f := feud{last: time.Now().Add(-2 * peace), times: 100}
+	if told := f.trouble(time.Now()); told != "" || f.again(time.Now()) != 0 {
+		t.Errorf("in peace: told %q, or a repair waits", told)
+	}
+}
+
+// TestBrokenOnce: what was broken several times is restored once.
+func TestBrokenOnce(t *testing.T) {
+	x := startDaemon(t, t.TempDir(), quietRules)
+	x.block(t, "192.0.2.0/28")
+	x.stop()
+	more := make(chan firewall.Change, 16)
+	for range cap(more) {
+		more <- firewall.Change{Broken: true}
+	}
+	before := x.wall.setups
+	if err := x.keeper.onChange(t.Context(), firewall.Change{Broken: true}, more); err != nil {
+		t.Fatal(err)
+	}
+	if n := x.wall.setups - before; len(more) > 0 || n > 1 {
+		t.Errorf("set up %d times, %d changes wait still", n, len(more))
+	}
+	if n := x.keeper.status().feud.times; n != 1 {
+		t.Errorf("counted as %d repairs, want 1", n)
+	}
+}

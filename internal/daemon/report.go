@@ -188,8 +188,8 @@ func (d *daemon) addWalls(s *control.Status) {
 		state = w.full
 	}
 	why := d.opt.WallWhy
-	if !w.fixed.IsZero() {
-		why = strings.TrimSpace(why + "; restored at " + w.fixed.Format(time.TimeOnly) + " after others changed it")
+	if !w.feud.last.IsZero() {
+		why = strings.TrimSpace(why + "; restored at " + w.feud.last.Format(time.TimeOnly) + " after others changed it")
 	}
 	s.Backends = []control.WallStatus{{Name: d.backendName(), State: state, Why: why, Entries: s.Blocks}}
 	s.Notes = append(s.Notes, w.notes...)

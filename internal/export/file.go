@@ -19,7 +19,7 @@ type File struct {
 
 // ToFile makes path hold what Write writes, if it does not already: a reader
 // sees the old text or the new one and nothing between, and the file keeps its
-// owner and mode (a new one is 0644). Text of a format that Counts is new
+// owner, as far as we may give files away, and mode (a new one is 0644). Text of a format that Counts is new
 // every second while something is blocked. Anything at path but a regular file
 // is left alone and an error.
 func ToFile(path, format string, es []Entry, o Options) (File, error) {
@@ -90,7 +90,7 @@ func fill(tmp *os.File, old fs.FileInfo, text []byte) error {
 	if old != nil {
 		mode = old.Mode().Perm()
 		if uid, gid := owner(old); uid != os.Geteuid() || gid != os.Getegid() {
-			if err := tmp.Chown(uid, gid); err != nil {
+			if err := keepOwner(tmp.Chown, mode, uid, gid); err != nil {
 				return err
 			}
 		}
@@ -102,6 +102,21 @@ func fill(tmp *os.File, old fs.FileInfo, text []byte) error {
 		return err
 	}
 	return tmp.Sync()
+}
+
+// keepOwner gives the new file to whom the old one belonged. Who may not give
+// files away keeps its group alone; not even that is needed where everybody
+// may read it: somebody made it as root before the daemon, which is not root,
+// wrote to it first.
+func keepOwner(chown func(uid, gid int) error, mode fs.FileMode, uid, gid int) error {
+	err := chown(uid, gid)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if chown(-1, gid) == nil || mode&0o004 != 0 {
+		return nil
+	}
+	return errors.New("it belongs to another user and group, and not everybody may read it: give it to the user that writes it")
 }
 
 func owner(fi fs.FileInfo) (uid, gid int) {

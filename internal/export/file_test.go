@@ -1,9 +1,11 @@
 package export
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -111,5 +113,32 @@ func TestToFileRefuses(t *testing.T) {
 	}
 	if _, err := ToFile(filepath.Join(dir, "list"), "wordstar", nil, Options{}); err == nil {
 		t.Error("an unknown format was written")
+	}
+}
+
+// TestKeepOwner: who is not root can replace a file that root made, if those
+// who read it still can.
+func TestKeepOwner(t *testing.T) {
+	denied := &fs.PathError{Op: "chown", Path: "x", Err: syscall.EPERM}
+	for _, c := range []struct {
+		what  string
+		chown func(uid, gid int) error
+		mode  fs.FileMode
+		fails bool
+	}{
+		{"root", func(int, int) error { return nil }, 0o600, false},
+		{"everybody reads", func(int, int) error { return denied }, 0o644, false},
+		{"its group reads, and is ours too", func(uid, _ int) error {
+			if uid == -1 {
+				return nil
+			}
+			return denied
+		}, 0o640, false},
+		{"its group reads", func(int, int) error { return denied }, 0o640, true},
+		{"a disk that fails", func(int, int) error { return syscall.EIO }, 0o644, true},
+	} {
+		if err := keepOwner(c.chown, c.mode, 0, 0); (err != nil) != c.fails {
+			t.Errorf("%s: %v, want an error: %v", c.what, err, c.fails)
+		}
 	}
 }

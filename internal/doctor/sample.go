@@ -136,7 +136,9 @@ func (d *doctor) drain(ctx context.Context, set *source.Set, read Reader, x *sam
 	for {
 		select {
 		case b := <-batches:
-			x.name = d.shownSource(b.Origin.Name)
+			if len(b.Lines) > 0 { // one that only marks how far is read says nothing
+				x.name = d.shownSource(b.Origin.Name)
+			}
 			for i := range b.Lines {
 				x.count(read, &b.Lines[i], b.Arrival)
 			}

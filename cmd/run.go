@@ -311,13 +311,13 @@ func serve(ctx context.Context, e *env, o runOptions, h handover) error {
 	if err != nil {
 		return err
 	}
-	first, problems, name := e.loadRules(o.config)
+	first, problems, _ := e.loadRules(o.config)
 	shut, err := confine(e, o, first)
 	if err != nil {
 		return err
 	}
 	err = daemon.Run(ctx, daemon.Options{
-		Version: Version, RulesName: name, StateDir: o.state, Listener: l, Wall: wall, WallName: h.WallName, WallWhy: h.WallWhy,
+		Version: Version, StateDir: o.state, Listener: l, Wall: wall, WallName: h.WallName, WallWhy: h.WallWhy,
 		DryRun: o.dryRun, Rights: fmt.Sprintf("uid %d, capabilities: %s, %s", os.Geteuid(), priv.Names(held), shut.said),
 		FlagsDir: o.flags, Since: since, Log: log, SaveEvery: o.save,
 		Load: func() (*rules.Set, []rules.Problem) {

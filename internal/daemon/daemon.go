@@ -34,10 +34,8 @@ type Options struct {
 	Load func() (*rules.Set, []rules.Problem)
 	// Lacks, when set, tells what of rules that were read later this process
 	// cannot do until it is started anew.
-	Lacks func(*rules.Set) []string
-	// RulesName is what status calls them.
-	RulesName string
-	StateDir  string // must exist and be writable
+	Lacks    func(*rules.Set) []string
+	StateDir string // must exist and be writable
 	// Listener is the control socket; the daemon closes it.
 	Listener net.Listener
 	// Wall blocks; the daemon owns it, but does not tear it down at the end.
@@ -100,6 +98,7 @@ type daemon struct {
 	lacks      []string // of the rules in use
 	listErrs   []string // of the files of allowed and denied prefixes
 	tierErrs   []string // of the files of customers
+	plights    plights
 	notes      []string
 	protected  []protect.Addr
 	files      fileTimes
@@ -146,7 +145,7 @@ func open(o Options) (*daemon, error) {
 	}
 	var err error
 	if d.teller, err = d.newTeller(set); err != nil {
-		return nil, &RulesError{Problems: []rules.Problem{{File: o.RulesName, Msg: err.Error()}}}
+		return nil, &RulesError{Problems: []rules.Problem{{File: set.Name, Msg: err.Error()}}}
 	}
 	d.errands.tell = d.tell
 	for _, w := range set.Warnings {

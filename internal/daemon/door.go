@@ -247,7 +247,7 @@ func (x *door) Reload(ctx context.Context) (control.Answer, error) {
 			a.Problems = append(a.Problems, p.Error())
 		}
 		if len(a.Problems) == 0 {
-			a.Lines = []string{"reloaded: " + counted(len(x.d.set.Rules), "rule") + " from " + x.d.opt.RulesName}
+			a.Lines = []string{"reloaded: " + counted(len(x.d.set.Rules), "rule") + " from " + x.d.set.Name}
 		}
 		return a, nil
 	})
@@ -325,7 +325,7 @@ func (d *daemon) deletedByHand(ps []netip.Prefix, now time.Time) {
 func (d *daemon) trouble() []string {
 	var ts []string
 	w := d.keeper.status()
-	for _, s := range slices.Concat([]string{w.err, w.full, w.feud.trouble(time.Now()), d.reloadErr, d.lockless(d.set)}, d.listErrs, d.tierErrs, d.lacks) {
+	for _, s := range slices.Concat([]string{w.err, w.full, w.feud.trouble(time.Now()), d.reloadErr, d.lockless(d.set)}, d.listErrs, d.tierErrs, d.lacks, d.plights.all(true)) {
 		if s != "" {
 			ts = append(ts, s)
 		}

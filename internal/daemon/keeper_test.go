@@ -180,7 +180,7 @@ func startDaemon(t *testing.T, dir, text string) *live {
 	wall, log := newTestWall(), &syncBuffer{}
 	ready := make(chan struct{})
 	d, err := open(Options{
-		Version: "test", RulesName: "test", StateDir: dir, Listener: l, Wall: wall, WallName: "test",
+		Version: "test", StateDir: dir, Listener: l, Wall: wall, WallName: "test",
 		Load:  func() (*rules.Set, []rules.Problem) { return rules.LoadBytes("test", []byte(text), "") },
 		Log:   slog.New(slog.NewTextHandler(io.Writer(log), nil)),
 		Ready: func() { close(ready) },
@@ -527,6 +527,48 @@ func TestReload(t *testing.T) {
 	if s := x.status(t); s.State != "ok" || len(s.RuleStats) != 2 {
 		t.Errorf("after a reload: %s, %d rules", s.State, len(s.RuleStats))
 	}
+	x.opt.Load = func() (*rules.Set, []rules.Problem) { return rules.LoadBytes("other", []byte(text), "") }
+	a, err = x.c.Reload(context.Background())
+	if err != nil || len(a.Lines) != 1 || !strings.HasSuffix(a.Lines[0], " from other") || x.status(t).Rules != "other" {
+		t.Errorf("rules that came from elsewhere: %+v, %v, status says %q", a, err, x.status(t).Rules)
+	}
+}
+
+// TestPlights: status tells of a listener or an export that fails until it
+// works, or is wanted no more.
+func TestPlights(t *testing.T) {
+	dir := t.TempDir()
+	with := func(s string) func() (*rules.Set, []rules.Problem) {
+		return func() (*rules.Set, []rules.Problem) { return rules.LoadBytes("test", []byte(quietRules+s), "") }
+	}
+	x := startDaemon(t, t.TempDir(), quietRules)
+	reload := func(s, want string) {
+		t.Helper()
+		x.opt.Load = with(s)
+		if a, err := x.c.Reload(context.Background()); err != nil || len(a.Problems) != 0 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			got := strings.Join(x.status(t).Trouble, "; ")
+			if want == "" && got == "" || want != "" && strings.Contains(got, want) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("trouble is %q, want %q", got, want)
+			}
+		}
+	}
+	token := filepath.Join(dir, "token")
+	for _, at := range []string{"feed", "metrics"} {
+		reload("listen: {"+at+": {addr: \"127.0.0.1:0\", token_file: "+token+"}}\n", at+": ")
+		reload("", "")
+	}
+	reload("listen: {page: {addr: \"192.0.2.1:1\"}}\n", "the page: ")
+	reload("exports: {format: plain, file: "+filepath.Join(dir, "none", "list")+"}\n", "no such file")
+	if err := os.Mkdir(filepath.Join(dir, "none"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	reload("exports: {format: plain, file: "+filepath.Join(dir, "none", "list")+"}\n", "")
 }
 
 // A file of customers is taken up by itself; the rules beside it, which

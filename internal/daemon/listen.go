@@ -21,14 +21,17 @@ const TokensName = "tokens"
 
 // keepPage shows the page where the rules say, until ctx ends. It listens
 // without rights: a port below 1024 needs a proxy or a socket before it. What
-// fails is noted and tried again: it must not end the watch.
+// fails is told and tried again: it must not end the watch.
 func (d *daemon) keepPage(ctx context.Context, at rules.Listener) {
+	const what = "the page"
+	defer d.well(what)
 	for ctx.Err() == nil {
 		l, err := listenAt(at.Addr)
 		if err == nil {
 			d.log.Info("page", "listening", l.Addr().String())
+			d.well(what)
 			if !onlyHere(l.Addr()) {
-				d.noteSoon(ctx, "the page speaks plain HTTP on "+l.Addr().String()+", beyond this machine: tokens can be read on the way; put a proxy with TLS before it")
+				d.warns(what, what+" speaks plain HTTP on "+l.Addr().String()+", beyond this machine: tokens can be read on the way; put a proxy with TLS before it")
 			}
 			err = web.Serve(ctx, l, web.Options{
 				Daemon: &door{d}, Clients: at.Clients, Hosts: at.Hosts, Log: d.log,
@@ -38,17 +41,12 @@ func (d *daemon) keepPage(ctx context.Context, at rules.Listener) {
 		if err == nil {
 			return
 		}
-		d.noteSoon(ctx, "the page: "+err.Error())
+		d.fails(what, what+": "+err.Error())
 		select {
 		case <-time.After(againAfter):
 		case <-ctx.Done():
 		}
 	}
-}
-
-// noteSoon notes from another goroutine than the loop's.
-func (d *daemon) noteSoon(ctx context.Context, s string) {
-	_ = d.ask(ctx, func() { d.note(s) }) // fails only at the end, when nobody reads notes
 }
 
 // listenAt listens on host:port or the absolute path of a unix socket, which

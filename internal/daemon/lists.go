@@ -97,15 +97,16 @@ func (d *daemon) doors() (ds []string) {
 	return ds
 }
 
-// keepServing keeps a listener open until ctx ends. What fails is noted and
+// keepServing keeps a listener open until ctx ends. What fails is told and
 // tried again: it must not end the watch.
 func (d *daemon) keepServing(ctx context.Context, what string, l rules.Listener, handler func(token string) (http.Handler, error)) {
+	defer d.well(what)
 	for ctx.Err() == nil {
 		err := d.serveOnce(ctx, what, l, handler)
 		if err == nil {
 			return
 		}
-		d.noteSoon(ctx, what+": "+err.Error())
+		d.fails(what, what+": "+err.Error())
 		select {
 		case <-time.After(againAfter):
 		case <-ctx.Done():
@@ -127,6 +128,7 @@ func (d *daemon) serveOnce(ctx context.Context, what string, l rules.Listener, h
 		return err
 	}
 	d.log.Info(what, "listening", at.Addr().String())
+	d.well(what)
 	return feed.Serve(ctx, at, h)
 }
 
@@ -151,6 +153,11 @@ func (d *daemon) writeExports(ctx context.Context, files []rules.Export) {
 	tick := time.NewTicker(exportEvery)
 	defer tick.Stop()
 	last := make([]string, len(files)) // what was said of each
+	defer func() {
+		for _, f := range files {
+			d.well(f.Format + " " + f.File)
+		}
+	}()
 	var version uint64
 	for {
 		es, v := d.lists.Entries()
@@ -163,11 +170,14 @@ func (d *daemon) writeExports(ctx context.Context, files []rules.Export) {
 			if err == nil {
 				said, err = d.writeExport(f, es)
 			}
-			if err != nil {
+			switch what := f.Format + " " + f.File; {
+			case err != nil:
 				said = err.Error()
-			}
-			if said != "" && said != last[i] {
-				d.noteSoon(ctx, said)
+				d.fails(what, said)
+			case said != "":
+				d.warns(what, said)
+			default:
+				d.well(what)
 			}
 			last[i] = said
 		}

@@ -123,12 +123,12 @@ exports: [{format: plain, file: /proc/none/list.txt}]
 	x.block(t, "192.0.2.0/28")
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		notes := strings.Join(x.status(t).Notes, "\n")
+		notes := strings.Join(x.status(t).Trouble, "\n")
 		if strings.Contains(notes, "/proc/none/list.txt") && strings.Contains(notes, "in use") {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("status notes: %s", notes)
+			t.Fatalf("what status tells: %s", notes)
 		}
 	}
 }

@@ -20,7 +20,11 @@ func (d *daemon) showMetrics(ctx context.Context, m rules.Metrics) {
 		parts.Go(func() { d.serveMetrics(ctx, m) })
 	}
 	if m.Textfile != "" {
-		parts.Go(func() { metrics.Textfile(ctx, m.Textfile, d.collector(), d.metricsProblem(ctx)) })
+		parts.Go(func() {
+			const what = "metrics file"
+			defer d.well(what)
+			metrics.Textfile(ctx, m.Textfile, d.collector(), d.metricsProblem(what))
+		})
 	}
 }
 
@@ -38,16 +42,19 @@ func (d *daemon) collector() *metrics.Collector {
 // serveMetrics keeps the listener open.
 func (d *daemon) serveMetrics(ctx context.Context, m rules.Metrics) {
 	at := metrics.Door{Addr: m.Addr, TokenFile: m.TokenFile, Clients: m.Clients}
+	const what = "metrics listener"
+	defer d.well(what)
 	for ctx.Err() == nil {
 		l, err := at.Listen()
 		if err == nil {
 			d.log.Info("metrics", "listening", l.Addr().String())
+			d.well(what)
 			err = metrics.Serve(ctx, l, d.collector(), at)
 		}
 		if err == nil {
 			return
 		}
-		d.metricsProblem(ctx)(err)
+		d.metricsProblem(what)(err)
 		select {
 		case <-time.After(againAfter):
 		case <-ctx.Done():
@@ -55,13 +62,14 @@ func (d *daemon) serveMetrics(ctx context.Context, m rules.Metrics) {
 	}
 }
 
-// metricsProblem notes what fails; nil, that it passed, is logged.
-func (d *daemon) metricsProblem(ctx context.Context) func(error) {
+// metricsProblem tells what fails, until it passed, which is nil.
+func (d *daemon) metricsProblem(what string) func(error) {
 	return func(err error) {
 		if err == nil {
 			d.log.Info("metrics: works again")
+			d.well(what)
 			return
 		}
-		_ = d.ask(ctx, func() { d.note("metrics: " + err.Error()) })
+		d.fails(what, "metrics: "+err.Error())
 	}
 }

@@ -139,7 +139,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	}
 	if err != nil {
 		d.reloadErr = err.Error()
-		return []rules.Problem{{File: d.opt.RulesName, Msg: err.Error()}}
+		return []rules.Problem{{File: set.Name, Msg: err.Error()}}
 	}
 	// Nothing from here on can fail: the old rules end here.
 	if err := d.sources.Update(sourceSpecs(set)); err != nil {

@@ -114,7 +114,7 @@ func (d *daemon) status(now time.Time) control.Status {
 	ls := d.ledger.Stats()
 	s := control.Status{
 		Version: d.opt.Version, PID: os.Getpid(), Started: d.started.UTC(), State: "ok", DryRun: d.opt.DryRun,
-		Trouble: d.trouble(), Notes: append([]string{}, d.notes...), Rules: d.opt.RulesName, Rights: d.opt.Rights,
+		Trouble: d.trouble(), Notes: append([]string{}, d.notes...), Rules: d.set.Name, Rights: d.opt.Rights,
 		Blocks: ls.Blocks, KnownGood: ls.Known,
 		Flags: d.flags(now), MemoryKiB: memoryKiB(),
 	}
@@ -146,6 +146,7 @@ func (d *daemon) status(now time.Time) control.Status {
 		s.Evicted += r.Evicted
 	}
 	d.addWalls(&s)
+	s.Notes = append(s.Notes, d.plights.all(false)...)
 	return s
 }
 

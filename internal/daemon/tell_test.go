@@ -67,7 +67,7 @@ func TestTellTrouble(t *testing.T) {
 func TestBadTargetsStopAStart(t *testing.T) {
 	set := &rules.Set{Notify: []rules.Notify{{Name: "ops", Exec: []string{"/bin/true"}, Template: "{{.Nothing}}"}}}
 	_, err := open(Options{
-		RulesName: "rules.yaml", StateDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		StateDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Load: func() (*rules.Set, []rules.Problem) { return set, nil },
 	})
 	broken := (*RulesError)(nil)

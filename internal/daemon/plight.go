@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"slices"
+	"sync"
+)
+
+// plights are what is wrong now with what runs beside the loop, by what it is.
+// Unlike notes they end when it works, or is wanted no more.
+type plights struct {
+	mu sync.Mutex
+	by map[string]plight
+}
+
+type plight struct {
+	said string
+	dead bool // it does not work at all
+}
+
+// set says what is wrong with what, "" that nothing is, and reports whether
+// that is news to tell.
+func (p *plights) set(what string, now plight) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by[what] == now {
+		return false
+	}
+	if now.said == "" {
+		delete(p.by, what)
+		return false
+	}
+	if p.by == nil {
+		p.by = map[string]plight{}
+	}
+	p.by[what] = now
+	return true
+}
+
+// all are the sentences of those that are dead or not, sorted.
+func (p *plights) all(dead bool) (ss []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, x := range p.by {
+		if x.dead == dead {
+			ss = append(ss, x.said)
+		}
+	}
+	slices.Sort(ss)
+	return ss
+}
+
+// fails shows in status why what does not work, until it is well; the first
+// time it is logged.
+func (d *daemon) fails(what, why string) {
+	if d.plights.set(what, plight{why, true}) {
+		d.log.Warn(why)
+	}
+}
+
+// warns does the same of what works, but not as somebody may think.
+func (d *daemon) warns(what, why string) {
+	if d.plights.set(what, plight{why, false}) {
+		d.log.Warn(why)
+	}
+}
+
+// well takes back what was said of what.
+func (d *daemon) well(what string) { d.plights.set(what, plight{}) }

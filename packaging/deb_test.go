@@ -34,7 +34,7 @@ func TestDebContents(t *testing.T) {
 		"./usr/share/doc/stoplog/copyright", "./usr/share/doc/stoplog/rules.schema.json", "./usr/share/man/man8/stoplog.8.gz",
 		"./usr/share/man/man8/stoplog-run.8.gz", "./usr/share/bash-completion/completions/stoplog",
 		"./usr/share/zsh/vendor-completions/_stoplog", "./usr/share/fish/vendor_completions.d/stoplog.fish",
-		"./usr/share/doc/stoplog/examples/hosts-deny.conf"} {
+		"./usr/share/doc/stoplog/examples/hosts-deny.conf", "./usr/share/doc/stoplog/contrib/prometheus/alerts.yaml"} {
 		if !strings.Contains(list, " "+want+"\n") {
 			t.Errorf("%s is missing in\n%s", want, list)
 		}

@@ -262,7 +262,7 @@ func (c *checker) lintSet(b *book) {
 	if len(b.Rules) == 0 {
 		c.warn(whole.Line, whole.Column, "use: auto", "there are no rules: nothing is ever blocked")
 	} else if len(b.Sources) == 0 {
-		c.warn(whole.Line, whole.Column, "sources: [auth]", "there are no sources: nothing is read")
+		c.warn(whole.Line, whole.Column, "use: auto, or sources: [auth]", "there are no sources: nothing is read")
 	}
 }
 

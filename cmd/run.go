@@ -110,7 +110,7 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 	if err != nil {
 		return err
 	}
-	if err := ownDir(o.state, 0o750, plan, ofState); err != nil {
+	if err := ownDir(o.state, 0o750, plan, func(name string) bool { return ofState(name) || ofRules(set, filepath.Join(o.state, name)) }); err != nil {
 		return err
 	}
 	if err := socketDir(filepath.Dir(e.socket), plan); err != nil {
@@ -212,7 +212,8 @@ func socketDir(path string, p priv.Plan) error {
 
 // ownDir makes a folder and gives it to who we become, with what ours says are
 // our files: the lock of an earlier run as another user among them. One that
-// holds anything else is somebody's, /var/lib or a home: it is left alone.
+// holds anything else is somebody's, /var/lib or a home: it is left alone, unless
+// it is theirs already; then what else is in it stays whose it is.
 func ownDir(path string, mode os.FileMode, p priv.Plan, ours func(name string) bool) error {
 	if err := os.MkdirAll(path, mode); err != nil {
 		return fmt.Errorf("making a folder: %w (try --state, --socket and --flags for others)", err)
@@ -224,11 +225,17 @@ func ownDir(path string, mode os.FileMode, p priv.Plan, ours func(name string) b
 	if err != nil {
 		return err
 	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	given := ok && int(st.Uid) == p.UID && p.UID != 0
 	for _, n := range names {
 		if n.Name() == "lost+found" {
 			continue // of a filesystem of its own
 		}
-		if !n.Type().IsRegular() || !ours(n.Name()) {
+		if !given && (!n.Type().IsRegular() || !ours(n.Name())) {
 			return fmt.Errorf("%s holds %s, which is not ours: give --state and --flags a folder of their own", path, plain(n.Name()))
 		}
 	}
@@ -236,7 +243,7 @@ func ownDir(path string, mode os.FileMode, p priv.Plan, ours func(name string) b
 		return fmt.Errorf("giving a folder away: %w", err)
 	}
 	for _, n := range names {
-		if n.Type().IsRegular() {
+		if n.Type().IsRegular() && ours(n.Name()) {
 			_ = os.Lchown(filepath.Join(path, n.Name()), p.UID, p.GID)
 		}
 	}
@@ -252,6 +259,17 @@ func ofState(name string) bool {
 		}
 	}
 	return strings.HasPrefix(name, ".tmp-")
+}
+
+// ofRules reports whether the rules name path as a file that we write: the
+// state's folder is the one place that needs no more rights.
+func ofRules(set *rules.Set, path string) bool {
+	for _, x := range set.Exports {
+		if filepath.Clean(x.File) == path {
+			return true
+		}
+	}
+	return set.Listen.Metrics.Textfile != "" && filepath.Clean(set.Listen.Metrics.Textfile) == path
 }
 
 // ofFlags reports whether a file of that name may be in the flags' folder.

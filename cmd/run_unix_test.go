@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"stoplog/internal/priv"
+	"stoplog/internal/rules"
 )
 
 // TestOwnDir: a folder is given away with our own files in it, and not at all
@@ -39,6 +40,40 @@ func TestOwnDir(t *testing.T) {
 	}
 	if !ofFlags("captcha") || !ofFlags(".tmp-1") || ofFlags("x.conf") {
 		t.Error("the flags' folder takes the wrong files for ours")
+	}
+}
+
+// TestOwnDirAgain: what the rules have written into the state's folder does not
+// keep the next start from it, nor what is left there of earlier rules.
+func TestOwnDirAgain(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("giving away needs root")
+	}
+	dir := t.TempDir()
+	for _, n := range []string{"state", "list.map", "metrics.prom"} {
+		if err := os.WriteFile(filepath.Join(dir, n), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan := priv.Plan{UID: 65534, GID: 65534}
+	set := &rules.Set{Exports: []rules.Export{{File: dir + "/list.map"}}}
+	set.Listen.Metrics.Textfile = dir + "/metrics.prom"
+	ours := func(n string) bool { return ofState(n) || ofRules(set, filepath.Join(dir, n)) }
+	if err := ownDir(dir, 0o750, plan, ofState); err == nil {
+		t.Error("a folder with files of others was given away")
+	}
+	if err := ownDir(dir, 0o750, plan, ours); err != nil {
+		t.Error(err)
+	}
+	other := filepath.Join(dir, "other")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := ownDir(dir, 0o750, plan, ofState); err != nil {
+		t.Errorf("a folder that is theirs already: %v", err)
+	}
+	if fi, err := os.Stat(other); err != nil || fi.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Errorf("what is not ours was given away: %v", err)
 	}
 }
 

@@ -22,7 +22,7 @@ const head = `# Rules: all keys
 
 One file, ` + "`/etc/stoplog/rules.yaml`" + `; without it the built-in rules hold, which
 ` + "`rules.example.yaml`" + ` shows and explains. Files in ` + "`rules.d/`" + ` beside it are added,
-to the built-in rules too.
+to the built-in rules too; they may hold ` + "`use`, `sources`, `networks`, `allow`, `deny`,\n`notify`, `exports` and `rules`" + `, nothing that holds for all, such as ` + "`listen`" + `.
 ` + "`stoplog check`" + ` tells every mistake at once, with its line; unknown words are errors.
 
 An editor that knows YAML schemas completes and checks the file with this as its

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoplog/internal/rules"
+	"stoplog/internal/tell"
 )
 
 // DefaultRules is where the rules are unless told otherwise; when the file is
@@ -72,8 +73,24 @@ func checkCmd(e *env) *cobra.Command {
 	})
 }
 
+// messages tells which targets of notify cannot be used: run would refuse
+// them, for they are tried before they are used.
+func messages(set *rules.Set, name string) (ps []rules.Problem) {
+	for _, n := range set.Notify {
+		if _, err := tell.New([]rules.Notify{n}, tell.Options{Host: "localhost"}); err != nil {
+			ps = append(ps, rules.Problem{File: name, Msg: err.Error()})
+		}
+	}
+	return ps
+}
+
 func runCheck(e *env, path string) error {
 	set, problems, name := e.loadRules(path)
+	if set != nil {
+		if ps := messages(set, name); len(ps) > 0 {
+			set, problems = nil, append(problems, ps...)
+		}
+	}
 	if e.json {
 		if err := jsonLines(e.out, problems); err != nil {
 			return err

@@ -3,6 +3,7 @@ package cmd
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -28,5 +29,15 @@ func TestBuiltInWithFolder(t *testing.T) {
 	set, problems := e.builtIn(dir)
 	if set == nil || set.Find("mine") == nil || len(set.Rules) != len(plain.Rules)+1 {
 		t.Errorf("got %v, want one rule more", problems)
+	}
+}
+
+// What run would refuse of notify, check tells of every target.
+func TestCheckTriesMessages(t *testing.T) {
+	set := ruleSet(t, "use: []\nnotify:\n  good: {webhook: \"https://hooks.example.net/\", template: \"{{.Text}}\"}\n"+
+		"  one: {webhook: \"https://hooks.example.net/\", template: \"{{.Nope}}\"}\n  two: {exec: [/bin/true], template: \"{{.None}}\"}\n")
+	ps := messages(set, "rules.yaml")
+	if len(ps) != 2 || !strings.Contains(ps[0].Error()+ps[1].Error(), "Nope") {
+		t.Errorf("got %v, want a mistake in one and one in two", ps)
 	}
 }

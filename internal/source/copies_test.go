@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,6 +25,27 @@ func TestFileThatWasTruncatedBeforeItWasReadIsReadFromItsCopy(t *testing.T) {
 	s.step()
 	truncated(".3", "three\n", "four\n")
 	s.want("three", "four")
+}
+
+// What the copies are looked for beside may be copied and truncated itself
+// before it is read.
+func TestFileThatIsTruncatedWhileCopiesAreLookedForIsReadFromItsCopy(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+	s := startStepped(t, Options{}, Spec{File: path})
+	appendTo(t, path, "one\n")
+	f := s.list[0]
+	if _, err := f.chain[0].next(s.pool); !errors.Is(err, errRefilled) {
+		t.Fatalf("got %v, want %v", err, errRefilled)
+	}
+	s.addCopies(f, 0, f.chain[0].grown.Add(-clockTick))
+	copyFile(t, path, path+".1")
+	must(t, os.Truncate(path, 0))
+	appendTo(t, path, "two\n")
+	info, err := statPath(path)
+	must(t, err)
+	f.chain[0].emptyAt = info.mtime // as if all that was within one tick of the kernel's clock
+	s.step()
+	s.want("one", "two")
 }
 
 func TestOldRotatedFileIsNoCopyBecauseItIsWrittenTo(t *testing.T) {

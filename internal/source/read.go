@@ -165,6 +165,7 @@ func (e *engine) truncated(f *follower, i int) {
 // read from the file.
 func (e *engine) addCopies(f *follower, i int, t time.Time) {
 	cur := f.chain[i].head()
+	f.chain[i].expect(cur)
 	for _, sib := range writtenSince(siblings(f.path), t) {
 		if e.byFile[sib.fileID] != nil {
 			continue

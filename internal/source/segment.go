@@ -164,6 +164,14 @@ func (s *segment) skipNULs(pool *pools, off int64) int64 {
 	}
 }
 
+// expect notes how a file begins of which nothing was read yet: if it begins
+// otherwise when it is read, it was truncated in between.
+func (s *segment) expect(head []byte) {
+	if s.packed == nil && s.off == 0 && s.print.n == 0 {
+		s.print = printOf(head)
+	}
+}
+
 // pos is where the segment was read to.
 func (s *segment) pos() Pos {
 	p := Pos{Dev: s.dev, Ino: s.ino, Print: s.print.hash, PLen: s.print.n, Offset: s.off}

@@ -140,9 +140,9 @@ func (d *daemon) refreshProtected(now time.Time) {
 	d.protected = found
 	ps := make([]netip.Prefix, len(found))
 	for i, a := range found {
-		ps[i] = netip.PrefixFrom(a.Addr, a.Addr.BitLen())
+		ps[i] = a.Prefix()
 	}
-	lifted := d.ledger.SetProtected(ps, now)
+	lifted := d.ledger.SetProtected(slices.Compact(ps), now)
 	d.lift(lifted, "protected")
 	d.tellPolicy()
 }

@@ -183,7 +183,7 @@ func (d *daemon) allowed(now time.Time) []control.AllowEntry {
 		}
 	}
 	for _, a := range d.protected {
-		as = append(as, control.AllowEntry{Prefix: netip.PrefixFrom(a.Addr, a.Addr.BitLen()).String(), Origin: "protected: " + a.Why})
+		as = append(as, control.AllowEntry{Prefix: a.Prefix().String(), Origin: "protected: " + a.Why})
 	}
 	return as
 }

@@ -23,6 +23,18 @@ type Addr struct {
 	Why  string // "own", "gateway", "resolver", "ssh peer"
 }
 
+// loopback4 is all this machine, whatever address of it is used (RFC 1122
+// section 3.2.1.3): local resolvers and proxies have their own.
+var loopback4 = netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)
+
+// Prefix is what is protected with the address: itself, or all of loopback.
+func (a Addr) Prefix() netip.Prefix {
+	if loopback4.Contains(a.Addr) {
+		return loopback4
+	}
+	return netip.PrefixFrom(a.Addr, a.Addr.BitLen())
+}
+
 // Finder knows where to look; the zero value looks at the running system.
 type Finder struct {
 	// Root is put before every path, for tests.

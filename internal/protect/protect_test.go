@@ -113,3 +113,13 @@ func FuzzSession(f *testing.F) {
 		}
 	})
 }
+
+func TestPrefixOfLoopbackIsAllOfIt(t *testing.T) {
+	for addr, want := range map[string]string{
+		"127.0.0.1": "127.0.0.0/8", "127.0.0.53": "127.0.0.0/8", "128.0.0.1": "128.0.0.1/32", "::1": "::1/128", "2001:db8::1": "2001:db8::1/128",
+	} {
+		if got := (Addr{Addr: netip.MustParseAddr(addr)}).Prefix().String(); got != want {
+			t.Errorf("%s: got %s, want %s", addr, got, want)
+		}
+	}
+}

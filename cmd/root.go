@@ -68,6 +68,11 @@ func Main(example []byte, args []string) int {
 	signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(asked) > 0 { // one that came between the two
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		cancel()
+	}
 	e := &env{example: example, out: os.Stdout, errw: os.Stderr, in: os.Stdin, asked: asked}
 	return execute(ctx, e, args)
 }

@@ -90,8 +90,8 @@ func runRun(ctx context.Context, e *env, o runOptions) error {
 	}
 	// What is caught would be lost with this image, so a signal ends it at once
 	// from here on. What was caught before is told to asked, which is looked at
-	// before the image goes: by then a thread that was only about to tell has
-	// done so.
+	// before the image goes: milliseconds later, which is far longer than a
+	// thread that was only about to tell takes.
 	priv.DefaultSignals(syscall.SIGINT, syscall.SIGTERM)
 	set, problems, _ := e.loadRules(o.config)
 	if set == nil {
@@ -198,83 +198,6 @@ func whom(o runOptions) (priv.Plan, []string, error) {
 	}
 	p, err := priv.Lookup("nobody")
 	return p, []string{"there is no user stoplog; running as nobody, whose files others may share (adduser --system --group stoplog)"}, err
-}
-
-// socketDir makes the socket's folder. Only one that was not there is given to
-// who we become, so that the socket can be removed at the end: any other may be
-// somebody's home, or /etc. A socket that stays in it does not hinder a start.
-func socketDir(path string, p priv.Plan) error {
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	}
-	return ownDir(path, 0o755, p, func(string) bool { return false })
-}
-
-// ownDir makes a folder and gives it to who we become, with what ours says are
-// our files: the lock of an earlier run as another user among them. One that
-// holds anything else is somebody's, /var/lib or a home: it is left alone, unless
-// it is theirs already; then what else is in it stays whose it is.
-func ownDir(path string, mode os.FileMode, p priv.Plan, ours func(name string) bool) error {
-	if err := os.MkdirAll(path, mode); err != nil {
-		return fmt.Errorf("making a folder: %w (try --state, --socket and --flags for others)", err)
-	}
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	names, err := os.ReadDir(path)
-	if err != nil {
-		return err
-	}
-	fi, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	given := ok && int(st.Uid) == p.UID && p.UID != 0
-	for _, n := range names {
-		if n.Name() == "lost+found" {
-			continue // of a filesystem of its own
-		}
-		if !given && (!n.Type().IsRegular() || !ours(n.Name())) {
-			return fmt.Errorf("%s holds %s, which is not ours: give --state and --flags a folder of their own", path, plain(n.Name()))
-		}
-	}
-	if err := os.Chown(path, p.UID, p.GID); err != nil {
-		return fmt.Errorf("giving a folder away: %w", err)
-	}
-	for _, n := range names {
-		if n.Type().IsRegular() && ours(n.Name()) {
-			_ = os.Lchown(filepath.Join(path, n.Name()), p.UID, p.GID)
-		}
-	}
-	return nil
-}
-
-// ofState reports whether a file of that name may be in the state's folder: see
-// ledger.Open, and what stands beside these while it is written.
-func ofState(name string) bool {
-	for _, n := range []string{"state", "journal", "audit.jsonl", "lock", daemon.TokensName} {
-		if name == n || strings.HasPrefix(name, n+".") {
-			return true
-		}
-	}
-	return strings.HasPrefix(name, ".tmp-")
-}
-
-// ofRules reports whether the rules name path as a file that we write: the
-// state's folder is the one place that needs no more rights.
-func ofRules(set *rules.Set, path string) bool {
-	for _, x := range set.Exports {
-		if filepath.Clean(x.File) == path {
-			return true
-		}
-	}
-	return set.Listen.Metrics.Textfile != "" && filepath.Clean(set.Listen.Metrics.Textfile) == path
-}
-
-// ofFlags reports whether a file of that name may be in the flags' folder.
-func ofFlags(name string) bool {
-	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" || strings.HasPrefix(name, ".tmp-")
 }
 
 // environment is what the image without rights starts with.

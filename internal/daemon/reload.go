@@ -99,6 +99,7 @@ func (d *daemon) retier() {
 	kit, err := pipeline.NewKit(set, time.Local)
 	if err != nil {
 		d.tierErrs = []string{err.Error()}
+		d.log.Warn(err.Error())
 		return
 	}
 	d.set = set

@@ -19,9 +19,9 @@ type File struct {
 
 // ToFile makes path hold what Write writes, if it does not already: a reader
 // sees the old text or the new one and nothing between, and the file keeps its
-// owner, as far as we may give files away, and mode (a new one is 0644). Text of a format that Counts is new
-// every second while something is blocked. Anything at path but a regular file
-// is left alone and an error.
+// owner, as far as we may give files away, and mode (a new one is 0644). Text of
+// a format that Counts is new every second while something is blocked. Anything
+// at path but a regular file is left alone and an error.
 func ToFile(path, format string, es []Entry, o Options) (File, error) {
 	l, err := Build(format, es, o)
 	if err != nil {

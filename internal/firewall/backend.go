@@ -71,7 +71,7 @@ type Policy struct {
 // LocksDown reports whether the wall of that name carries out a lockdown:
 // walls that only keep a list of prefixes cannot refuse all but some.
 func LocksDown(name string) bool {
-	return name != "hosts.deny" && name != "set-only" && name != "exec"
+	return name != "hosts.deny" && name != "set-only" && name != "exec" && name != "none"
 }
 
 // Backend is one wall. It is used from one goroutine. All methods are

@@ -21,7 +21,9 @@ func (l *Ledger) SetBack(by time.Duration, now time.Time) error {
 	for k := range l.forgiven {
 		l.forgiven[k] -= int64(by)
 	}
-	l.lockdown.Since, l.lockdown.Until = l.lockdown.Since.Add(-by), l.lockdown.Until.Add(-by)
+	if !l.lockdown.Until.IsZero() {
+		l.lockdown.Since, l.lockdown.Until = l.lockdown.Since.Add(-by), l.lockdown.Until.Add(-by)
+	}
 	l.flags.setBack(by)
 	return l.flags.writeAll(now.UnixNano())
 }

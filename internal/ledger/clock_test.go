@@ -54,3 +54,14 @@ func TestClockSetBack(t *testing.T) {
 		t.Errorf("after its time: got %q, want it lifted", got)
 	}
 }
+
+// Where no lockdown ever was there is none to move: its zero time stays one.
+func TestClockSetBackWithoutALockdown(t *testing.T) {
+	l := fresh(t, Options{})
+	if err := l.SetBack(time.Hour, at(0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Lockdown(); !got.Since.IsZero() || !got.Until.IsZero() {
+		t.Errorf("got %+v, want none", got)
+	}
+}

@@ -30,7 +30,7 @@ func TestDebContents(t *testing.T) {
 	}
 	path := deb(t, "7.0.1")
 	list := run(t, "dpkg-deb", "-c", path)
-	for _, want := range []string{"./usr/bin/stoplog", "./lib/systemd/system/stoplog.service", "./usr/share/doc/stoplog/rules.example.yaml",
+	for _, want := range []string{"./usr/bin/stoplog", "./usr/lib/systemd/system/stoplog.service", "./usr/share/doc/stoplog/rules.example.yaml",
 		"./usr/share/doc/stoplog/copyright", "./usr/share/doc/stoplog/rules.schema.json", "./usr/share/man/man8/stoplog.8.gz",
 		"./usr/share/man/man8/stoplog-run.8.gz", "./usr/share/bash-completion/completions/stoplog",
 		"./usr/share/zsh/vendor-completions/_stoplog", "./usr/share/fish/vendor_completions.d/stoplog.fish",

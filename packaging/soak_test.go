@@ -118,7 +118,7 @@ func start(t *testing.T, r root) service {
 	r.do(t, "sh", "-c", "touch /var/log/auth.log && chgrp adm /var/log/auth.log && chmod 640 /var/log/auth.log")
 	told := notified(t, r.path("/run/notify"))
 	script := `mount -t proc proc "$0/proc" && exec chroot "$0" "$@"`
-	argv := append([]string{"netns", "exec", r.net, "unshare", "-m", "sh", "-c", script, r.dir}, asUnit("stoplog", "stoplog")...)
+	argv := append([]string{"netns", "exec", r.net, "unshare", "-m", "sh", "-c", script, r.dir}, asUnit(t, "stoplog", "stoplog")...)
 	c := exec.Command("ip", append(argv, "/usr/bin/stoplog", "run")...)
 	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "NOTIFY_SOCKET=/run/notify"}
 	c.Stderr = os.Stderr

@@ -82,7 +82,7 @@ func TestSystemCalls(t *testing.T) {
 	told := notified(t, notify)
 	sock, trace := filepath.Join(dir, "run", "s.sock"), filepath.Join(dir, "trace")
 	// strace follows what setpriv starts; setpriv's own calls come before.
-	argv := append([]string{"-n", "strace", "-f", "-qq", "-o", trace}, asUnit("65534", "65534")...)
+	argv := append([]string{"-n", "strace", "-f", "-qq", "-o", trace}, asUnit(t, "65534", "65534")...)
 	argv = append(argv, bin, "run", "--state", filepath.Join(dir, "state"), "--flags", filepath.Join(dir, "flags"), "--socket", sock)
 	c := exec.Command("unshare", argv...)
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + notify, "WATCHDOG_USEC=500000"}

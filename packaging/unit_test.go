@@ -4,6 +4,7 @@ package packaging
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -87,7 +88,7 @@ func TestExposure(t *testing.T) {
 	for _, c := range []struct {
 		dropIn string
 		most   float64
-	}{{"", 2.0}, {"logs-in-homes.conf", 2.0}, {"exports.conf", 2.0}, {"iptables-legacy.conf", 2.0}, {"hosts-deny.conf", 3.0}} {
+	}{{"", 2.0}, {"logs-in-homes.conf", 2.0}, {"exports.conf", 2.0}, {"hosts-deny.conf", 3.0}} {
 		text := string(unit)
 		if c.dropIn != "" {
 			more, err := os.ReadFile(filepath.Join("examples", c.dropIn))
@@ -155,11 +156,25 @@ func await(t *testing.T, told <-chan string, want string) {
 	}
 }
 
-// asUnit is how systemd starts the unit: its user, its groups, one ambient
-// capability, nothing else in the bounding set, no new privileges.
-func asUnit(user, group string) []string {
-	return []string{"setpriv", "--reuid=" + user, "--regid=" + group, "--groups=4", "--inh-caps=-all,+net_admin",
-		"--ambient-caps=-all,+net_admin", "--bounding-set=-all,+net_admin", "--no-new-privs"}
+// asUnit is how systemd starts the unit: its user, its groups, the ambient
+// capabilities that the unit names, nothing else in the bounding set, no new
+// privileges.
+func asUnit(t *testing.T, user, group string) []string {
+	t.Helper()
+	caps := func(key string) string {
+		unit, err := os.ReadFile("stoplog.service")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(`(?m)^` + key + `=(.*)$`).FindSubmatch(unit)
+		if m == nil {
+			t.Fatalf("the unit has no %s", key)
+		}
+		return "-all,+" + strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(string(m[1]), "CAP_", "")), " ", ",+")
+	}
+	ambient := caps("AmbientCapabilities")
+	return []string{"setpriv", "--reuid=" + user, "--regid=" + group, "--groups=4", "--inh-caps=" + ambient,
+		"--ambient-caps=" + ambient, "--bounding-set=" + caps("CapabilityBoundingSet"), "--no-new-privs"}
 }
 
 // TestRightsAsUnit starts the program as the unit does, in a network of its
@@ -183,7 +198,7 @@ func TestRightsAsUnit(t *testing.T) {
 	}
 	notify := filepath.Join(dir, "notify")
 	told := notified(t, notify)
-	argv := append(append([]string{"-n"}, asUnit("65534", "65534")...), bin, "run", "--config", rules, "--state", filepath.Join(dir, "state"),
+	argv := append(append([]string{"-n"}, asUnit(t, "65534", "65534")...), bin, "run", "--config", rules, "--state", filepath.Join(dir, "state"),
 		"--flags", filepath.Join(dir, "flags"), "--socket", sock)
 	c := exec.Command("unshare", argv...)
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + notify, "WATCHDOG_USEC=200000"}
@@ -232,6 +247,116 @@ func TestRightsAsUnit(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("it did not end")
 	}
+}
+
+// TestBackendsAsUnit: each backend blocks and unblocks with the rights that the
+// unit gives, on machines with either kind of iptables.
+func TestBackendsAsUnit(t *testing.T) {
+	need(t, true, "setpriv", "unshare", "nsenter", "nft", "ipset", "iptables-nft", "iptables-legacy")
+	bin := build(t)
+	const legacy = "mount --bind $(readlink -f /usr/sbin/iptables-legacy) $(readlink -f /usr/sbin/iptables-nft); touch /run/xtables.lock DIR/lock; chgrp 65534 DIR/lock; chmod 640 DIR/lock; mount --bind DIR/lock /run/xtables.lock; "
+	const sets = "ipset create mine hash:net timeout 0; ipset create mine6 hash:net family inet6 timeout 0; "
+	for _, c := range []struct{ name, firewall, prepare, list string }{
+		{"nftables", "backend: nftables", "", "nft list table inet stoplog"},
+		{"ipset, nft", "backend: ipset", "", "iptables -S STOPLOG-SET-BLOCKS | grep -q match-set && ipset list stoplog4-drop"},
+		{"ipset, legacy", "backend: ipset", legacy, "iptables -S STOPLOG-SET-BLOCKS | grep -q match-set && ipset list stoplog4-drop"},
+		{"iptables, nft", "backend: iptables", "", "iptables -S STOPLOG-BLOCKS"},
+		{"iptables, legacy", "backend: iptables", legacy, "iptables -S STOPLOG-BLOCKS"},
+		{"set-only, ipset", "{backend: set-only, sets: {kind: ipset, ipv4: mine, ipv6: mine6}}", sets, "ipset list mine"},
+		{"exec", "{backend: exec, exec: {block: [DIR/block], unblock: [DIR/unblock]}}", "", "cat DIR/run/list"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := unitRun(t, bin, c.firewall, c.prepare)
+			list := func() string {
+				out, _ := exec.Command("nsenter", "-t", x.pid, "-n", "-m", "sh", "-c", strings.ReplaceAll(c.list, "DIR", x.dir)).CombinedOutput()
+				return string(out)
+			}
+			run(t, bin, "--socket", x.sock, "block", "192.0.2.7", "--ttl", "1h")
+			if out := list(); !strings.Contains(out, "192.0.2.7") {
+				t.Errorf("what was blocked is not held:\n%s", out)
+			}
+			run(t, bin, "--socket", x.sock, "unblock", "192.0.2.7")
+			if out := list(); strings.Contains(out, "192.0.2.7") {
+				t.Errorf("what was unblocked is held still:\n%s", out)
+			}
+			if out := run(t, "ps", "-o", "comm=,args=", "-p", x.pid+","+childOf(t, x.pid)); strings.Count(out, "stoplog ") < 2 || strings.Contains(out, "exe ") {
+				t.Errorf("ps shows\n%s", out)
+			}
+		})
+	}
+}
+
+// unit is the program as the unit starts it, in namespaces of its own.
+type unit struct{ dir, pid, sock string }
+
+// unitRun starts it with a firewall section, after a command as root.
+func unitRun(t *testing.T, bin, firewall, prepare string) unit {
+	t.Helper()
+	dir, err := os.MkdirTemp(filepath.Dir(bin), "unit-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := unit{dir: dir, sock: filepath.Join(dir, "run", "s.sock")}
+	for _, d := range []string{"", "state", "run", "flags"} {
+		p := filepath.Join(dir, d)
+		if err := errors.Join(os.MkdirAll(p, 0o755), os.Chmod(p, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(p, 65534, 65534); d != "" && err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.HasPrefix(firewall, "backend") {
+		firewall = "{" + firewall + "}"
+	}
+	write := func(name, text string, mode os.FileMode) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("rules.yaml", "use: []\nsources: [{file: "+dir+"/auth.log}]\nfirewall: "+strings.ReplaceAll(firewall, "DIR", dir)+"\n", 0o644)
+	write("block", "#!/bin/sh\ncat >>"+dir+"/run/list\n", 0o755)
+	write("unblock", "#!/bin/sh\n: >"+dir+"/run/list\n", 0o755)
+	notify := filepath.Join(dir, "notify")
+	told := notified(t, notify)
+	argv := []string{"-n", "-m", "sh", "-c", strings.ReplaceAll(prepare, "DIR", dir) + `exec "$@"`, "sh"}
+	argv = append(append(argv, asUnit(t, "65534", "65534")...), bin, "run", "--config", filepath.Join(dir, "rules.yaml"),
+		"--state", filepath.Join(dir, "state"), "--flags", filepath.Join(dir, "flags"), "--socket", x.sock)
+	c := exec.Command("unshare", argv...)
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + notify}
+	said, err := os.Create(filepath.Join(dir, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	c.Stdout, c.Stderr = said, said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	x.pid = strconv.Itoa(c.Process.Pid)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		c.Process.Signal(syscall.SIGTERM)
+		<-ended
+		if t.Failed() {
+			b, _ := os.ReadFile(said.Name())
+			t.Logf("it said:\n%s", b)
+		}
+	})
+	ready := false
+	for !ready {
+		select {
+		case s := <-told:
+			ready = strings.Contains(s, "READY=1")
+		case err := <-ended:
+			b, _ := os.ReadFile(said.Name())
+			t.Fatalf("it ended: %v\n%s", err, b)
+		case <-time.After(patience):
+			t.Fatal("the service manager was not told READY=1")
+		}
+	}
+	return x
 }
 
 func status(t *testing.T, pid string) map[string]string {

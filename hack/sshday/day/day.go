@@ -46,7 +46,7 @@ func Write(to io.Writer, n int) error {
 		default:
 			msg = fmt.Sprintf("Received disconnect from %s port %d:11: Bye Bye [preauth]", from, port)
 		}
-		at := day.Add(time.Duration(i) * 24 * time.Hour / time.Duration(n))
+		at := day.Add(time.Duration(float64(i) / float64(n) * float64(24*time.Hour)))
 		fmt.Fprintf(w, "%s server sshd[%d]: %s\n", at.Format(time.Stamp), 1000+i%60000, msg)
 	}
 	return w.Flush()

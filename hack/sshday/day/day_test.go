@@ -5,6 +5,22 @@ import (
 	"testing"
 )
 
+// TestOrder: the lines of a long log are in order, too.
+func TestOrder(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, 200_000); err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for line := range bytes.Lines(b.Bytes()) {
+		if at := string(line[:15]); at < last {
+			t.Fatalf("%s comes after %s", at, last)
+		} else {
+			last = at
+		}
+	}
+}
+
 // TestWrite: so many lines, the same each time, and the shorter log is no
 // beginning of the longer, for both last a day.
 func TestWrite(t *testing.T) {

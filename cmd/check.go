@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stoplog/internal/notify"
 	"stoplog/internal/rules"
-	"stoplog/internal/tell"
 )
 
 // DefaultRules is where the rules are unless told otherwise; when the file is
@@ -42,13 +42,7 @@ func (e *env) rulesError(problems []rules.Problem) error {
 	for _, p := range problems {
 		fmt.Fprintln(e.errw, plain(p.Error()))
 	}
-	n := 0
-	for _, p := range problems {
-		if !p.Warning {
-			n++
-		}
-	}
-	return coded{exitRules, fmt.Errorf("the rules have %s", plural(n, "mistake"))}
+	return coded{exitRules, fmt.Errorf("the rules have %s", plural(mistakes(problems), "mistake"))}
 }
 
 func plural(n int, what string) string {
@@ -59,25 +53,47 @@ func plural(n int, what string) string {
 }
 
 func checkCmd(e *env) *cobra.Command {
-	return withJSON(e, &cobra.Command{
+	var lastGood, group string
+	c := withJSON(e, &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Tell every mistake in the rules, with its line",
+		Short: "Report every mistake in the rules, with its line",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path := ""
 			if len(args) == 1 {
 				path = args[0]
 			}
-			return runCheck(e, path)
+			if lastGood == "" {
+				return runCheck(e, path)
+			}
+			set, problems, _ := e.loadUsable(path)
+			if set == nil {
+				return e.rulesError(problems)
+			}
+			return saveLastGood(e, lastGood, set, group)
 		},
 	})
+	c.Flags().StringVar(&lastGood, "last-good", "", "print mistakes only; when there are none, copy the rules to this file, for run --last-good")
+	c.Flags().StringVar(&group, "group", "stoplog", "the group that may read the copy, if it exists")
+	return c
+}
+
+// loadUsable is loadRules that also tries the targets of notify.
+func (e *env) loadUsable(path string) (set *rules.Set, problems []rules.Problem, name string) {
+	set, problems, name = e.loadRules(path)
+	if set != nil {
+		if ps := messages(set, name); len(ps) > 0 {
+			set, problems = nil, append(problems, ps...)
+		}
+	}
+	return set, problems, name
 }
 
 // messages tells which targets of notify cannot be used: run would refuse
 // them, for they are tried before they are used.
 func messages(set *rules.Set, name string) (ps []rules.Problem) {
 	for _, n := range set.Notify {
-		if _, err := tell.New([]rules.Notify{n}, tell.Options{Host: "localhost"}); err != nil {
+		if _, err := notify.New([]rules.Notify{n}, notify.Options{Host: "localhost"}); err != nil {
 			ps = append(ps, rules.Problem{File: name, Msg: err.Error()})
 		}
 	}
@@ -85,12 +101,7 @@ func messages(set *rules.Set, name string) (ps []rules.Problem) {
 }
 
 func runCheck(e *env, path string) error {
-	set, problems, name := e.loadRules(path)
-	if set != nil {
-		if ps := messages(set, name); len(ps) > 0 {
-			set, problems = nil, append(problems, ps...)
-		}
-	}
+	set, problems, name := e.loadUsable(path)
 	if e.json {
 		if err := jsonLines(e.out, problems); err != nil {
 			return err
@@ -110,8 +121,11 @@ func runCheck(e *env, path string) error {
 	rows := make([][]string, len(set.Rules))
 	for i, r := range set.Rules {
 		mode := ""
-		if r.Observe {
+		switch {
+		case r.Observe:
 			mode = "observe"
+		case r.FirstMatch():
+			mode = "blocks at the first match"
 		}
 		rows[i] = []string{r.Name, mode, cell(r.About, 90)}
 	}

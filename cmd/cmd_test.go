@@ -8,6 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
+
+	"stoplog/internal/control"
 )
 
 // run executes one command line with a fresh tree of commands.
@@ -129,7 +133,9 @@ func TestReplayShape(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	want := `{"type":"block","at":"2026-11-20T09:00:05Z","rule":"ssh-login","prefix":"192.0.2.0/28","ttl":"10m0s","count":6,"source":"` + log + `","line":6}
+	want := `{"type":"block","at":"2026-11-20T09:00:05Z","rule":"ssh-login","prefix":"192.0.2.0/28","ttl":"10m","count":6,"points":6,"source":"` + log + `","line":6}
+{"type":"rule","rule":"ssh-login","breaches":1,"blocks":1,"prefixes":1,"stopped":3,"good_hit":0,"worst":{"prefix":"192.0.2.0/28","stopped":3,"lines":["` +
+		strings.Join(strings.SplitN(b.String(), "\n", 4)[:3], `","`) + `"]}}
 {"type":"summary","lines":9,"events":9,"blocks":1,"prevented":3}
 `
 	if out != want {
@@ -174,4 +180,41 @@ func FuzzAppendText(f *testing.F) {
 			t.Fatalf("control characters are left in %q", got)
 		}
 	})
+}
+
+// TestTablesFit: a table is never wider than the terminal, and leaves out what
+// says nothing.
+func TestTablesFit(t *testing.T) {
+	now := time.Now()
+	bs := []control.Block{
+		{Prefix: "192.0.2.0/28", Rule: "ssh-login", Count: 6, Points: 6, Reason: "6 failures by 192.0.2.0/28", Backend: "nftables", Since: now, Until: now.Add(time.Hour)},
+		{Prefix: "2001:db8:1234:5678::/64", Rule: "a-rule-with-a-name", Count: 60, Points: 60, Reason: "60 failures by 2001:db8:1234:5678::/64", Backend: "nftables", Since: now, Until: now.Add(time.Hour)},
+	}
+	print := func(columns int) string {
+		var b strings.Builder
+		if err := printBlocks(&b, bs, now, columns); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	widest := func(s string) (n int) {
+		for l := range strings.Lines(s) {
+			n = max(n, utf8.RuneCountInString(strings.TrimRight(l, " \n")))
+		}
+		return n
+	}
+	if out := print(80); widest(out) > 80 || strings.Contains(out, "REASON") || strings.Contains(out, "BACKEND") || strings.Contains(out, "POINTS") {
+		t.Errorf("%d columns:\n%s", widest(out), out)
+	}
+	bs[0].Reason, bs[0].By = strings.Repeat("a long reason ", 20), "anna"
+	if out := print(90); widest(out) > 90 || !strings.Contains(out, "a long") || strings.Contains(out, "failures by") {
+		t.Errorf("%d columns:\n%s", widest(out), out)
+	}
+	if out := print(0); !strings.Contains(out, strings.Repeat("a long reason ", 10)) {
+		t.Errorf("cut without a terminal:\n%s", out)
+	}
+	bs[1].Points, bs[1].Backend = 90, "ipset"
+	if out := print(80); !strings.Contains(out, "POINTS") || !strings.Contains(out, "BACKEND") {
+		t.Errorf("what differs is left out:\n%s", out)
+	}
 }

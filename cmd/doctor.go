@@ -16,25 +16,25 @@ import (
 
 	"stoplog/internal/doctor"
 	"stoplog/internal/firewall"
+	"stoplog/internal/notify"
 	"stoplog/internal/pipeline"
 	"stoplog/internal/priv"
 	"stoplog/internal/rules"
 	"stoplog/internal/source"
-	"stoplog/internal/tell"
 )
 
 func doctorCmd(e *env) *cobra.Command {
 	var config string
 	c := withJSON(e, &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at this machine and say what is wrong, and what to do, in order",
-		Long: `Look at this machine: the rules, the logs and whether they are understood, the
-clock, the firewall, the daemon, and whether you could be locked out. Nothing is
-changed. It ends with 1 when something is broken.`,
+		Short: "Check this machine and list what to do, in order",
+		Long: `Check the rules, the logs and whether they are understood, the clock, the
+firewall, the daemon, and whether you could be locked out. Nothing is changed.
+The exit status is 1 when something is broken.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), e, config) },
 	})
-	c.Flags().StringVar(&config, "config", "", "the rules file (default "+DefaultRules+", or the built-in rules)")
+	c.Flags().StringVar(&config, "config", "", "rules file (default "+DefaultRules+", or the built-in rules)")
 	return c
 }
 
@@ -65,7 +65,7 @@ func machine(e *env, config string) doctor.Machine {
 		Firewall: func(ctx context.Context) (string, error) { return tryWalls(ctx, set) },
 	}
 	if set != nil {
-		if _, err := tell.New(set.Notify, tell.Options{}); err != nil {
+		if _, err := notify.New(set.Notify, notify.Options{}); err != nil {
 			m.Problems = append(m.Problems, rules.Problem{File: name, Msg: err.Error()})
 		}
 	}
@@ -90,11 +90,7 @@ func reader() (string, func(string, fs.FileInfo) bool) {
 }
 
 func lineReader(s rules.Source) (doctor.Reader, error) {
-	zone := time.Local
-	if s.Zone != nil {
-		zone = s.Zone
-	}
-	r, err := pipeline.NewLineReader(s.Service, s.Format, zone)
+	r, err := pipeline.NewSourceReader(&s, s.Path, time.Local)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +111,9 @@ func tryWalls(ctx context.Context, set *rules.Set) (string, error) {
 	want, o := []string{"auto"}, firewall.Options{}
 	if set != nil {
 		want, o = set.Firewall.Backends, wallConfig(set, "")
+	}
+	if as := unitRights(ctx); as != nil {
+		return tryAs(ctx, as, wallOptions{Walls: want, Options: o})
 	}
 	_, why, err := firewall.Select(ctx, want, o)
 	return why, err

@@ -51,7 +51,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d and %q in:\n%s%s", c.name, code, c.code, c.want, found, errs)
 		}
 		code, out, _ = run(t, "", args...)
-		if code != c.code || !strings.Contains(out, "What to do, in this order:\n 1. ") || !strings.Contains(out, "none is running") {
+		if code != c.code || !strings.Contains(out, "What to do, in this order:\n 1. ") || !strings.Contains(out, "stoplog is not running") {
 			t.Errorf("%s: exit %d:\n%s", c.name, code, out)
 		}
 	}

@@ -12,19 +12,26 @@ import (
 )
 
 // printer returns what shows one event: a JSON object a line, or words, in
-// colour on a terminal.
-func printer(e *env, w *bufio.Writer) func(n int, ev *parse.Event, line []byte) error {
+// colour on a terminal. With fields it shows all that rules can match.
+func printer(e *env, w *bufio.Writer, fields bool) func(n int, ev *parse.Event, line []byte) error {
 	if e.json {
 		var buf []byte
 		return func(n int, ev *parse.Event, _ []byte) error {
 			buf = appendEvent(buf[:0], n, ev)
+			if fields {
+				buf = appendMore(buf[:len(buf)-2], ev)
+			}
 			_, err := w.Write(buf)
 			return err
 		}
 	}
 	paint := isTerminal(e.out) && os.Getenv("NO_COLOR") == ""
 	return func(n int, ev *parse.Event, _ []byte) error {
-		_, err := w.WriteString(eventText(n, ev, paint))
+		text := eventText(n, ev, paint)
+		if fields {
+			text += moreText(ev)
+		}
+		_, err := w.WriteString(text)
 		return err
 	}
 }
@@ -63,6 +70,41 @@ func appendEvent(b []byte, n int, ev *parse.Event) []byte {
 		}
 	}
 	return append(b, '}', '\n')
+}
+
+// appendMore continues an object of appendEvent with the message and, in an
+// object of their own, the captured fields: their names are the log's.
+func appendMore(b []byte, ev *parse.Event) []byte {
+	b = appendText(b, "message", ev.Message)
+	if len(ev.Fields) > 0 {
+		b = append(b, `,"fields":{`...)
+		start := len(b)
+		for _, f := range ev.Fields {
+			key := appendText(nil, "", []byte(f.Name)) // ,"":"name"
+			if len(key) < 5 || len(f.Value) == 0 {
+				continue
+			}
+			value := appendText(nil, "", f.Value)
+			b = append(append(append(append(b, ','), key[4:]...), ':'), value[4:]...)
+		}
+		if len(b) > start {
+			b = append(b[:start], b[start+1:]...)
+		}
+		b = append(b, '}')
+	}
+	return append(b, '}', '\n')
+}
+
+// moreText is appendMore in words, a line each.
+func moreText(ev *parse.Event) string {
+	var b strings.Builder
+	if len(ev.Message) > 0 {
+		fmt.Fprintf(&b, "        message=%s\n", cell(string(ev.Message), 400))
+	}
+	for _, f := range ev.Fields {
+		fmt.Fprintf(&b, "        fields.%s=%s\n", cell(f.Name, 60), cell(string(f.Value), 400))
+	}
+	return b.String()
 }
 
 type eventField struct {

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"strings"
 	"time"
@@ -18,26 +19,42 @@ type exportOptions struct {
 	format string
 	file   string
 	cap    int
+	ports  string
+	all    bool
 }
 
 func exportCmd(e *env) *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
 		Use:   "export --format NAME",
-		Short: "Write what is blocked in the format of another firewall or proxy",
+		Short: "Print the blocked prefixes in the format of another firewall or proxy",
 		Long:  exportHelp(),
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return runExport(c.Context(), e, o) },
 	}
 	c.Flags().StringVar(&o.format, "format", "plain", "one of the formats above")
-	c.Flags().StringVar(&o.file, "file", "", "replace this file in one step, if the list changed, instead of writing to standard output")
-	c.Flags().IntVar(&o.cap, "cap", 0, "at most so many prefixes, those that end last; -1: all (default: the format's own)")
+	c.Flags().StringVar(&o.file, "file", "", "write to this file instead of standard output: replaced atomically, and only when the list changed")
+	c.Flags().IntVar(&o.cap, "cap", 0, "maximum number of prefixes, keeping those that end last; -1: no limit (default: depends on the format)")
+	c.Flags().StringVar(&o.ports, "ports", "", "list blocks that close one of these ports as whole ones, such as 22,8000-8999 (default: 80,443 in formats of web servers)")
+	c.Flags().BoolVar(&o.all, "all-ports", false, "list every prefix whatever ports its block closes, and if it only slows down")
+	c.MarkFlagsMutuallyExclusive("ports", "all-ports")
 	return c
+}
+
+// guard is which limited blocks are listed as whole ones.
+func (o exportOptions) guard() (export.Guard, error) {
+	if o.all {
+		return export.Guard{Any: true}, nil
+	}
+	if o.ports == "" {
+		return export.Guard{}, nil
+	}
+	return export.ParseGuard(o.ports)
 }
 
 func exportHelp() string {
 	var b strings.Builder
-	b.WriteString("Write what the daemon blocks, minus the allowlist, as the fewest prefixes.\nWhat a cap leaves out is told on standard error.\n\nFormats:\n")
+	b.WriteString("Write what the daemon blocks, minus the allowlist, as the fewest prefixes.\nWhat is left out, by a cap or because a format cannot express that\na block closes some ports or slows down, is counted on standard error.\n\nFormats:\n")
 	for _, f := range export.Formats() {
 		fmt.Fprintf(&b, "  %-18s %s (cap %d)\n", f.Name, f.About, f.Cap)
 	}
@@ -49,7 +66,11 @@ func runExport(ctx context.Context, e *env, o exportOptions) error {
 		return usage("--format: %w", err)
 	}
 	if o.cap < -1 {
-		return usage("--cap %d: a number of prefixes is wanted, or -1 for all", o.cap)
+		return usage("--cap %d: expected a number of prefixes, or -1 for no limit", o.cap)
+	}
+	guard, err := o.guard()
+	if err != nil {
+		return usage("--ports: %w", err)
 	}
 	c := e.client()
 	defer c.Close()
@@ -57,22 +78,28 @@ func runExport(ctx context.Context, e *env, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	opt := export.Options{Cap: o.cap, Allow: allow, Now: time.Now()}
-	var left int
-	if o.file == "" {
-		left, err = export.Write(e.out, o.format, es, opt)
-	} else {
-		var f export.File
-		f, err = export.ToFile(o.file, o.format, es, opt)
-		left = f.Left
-	}
+	f, err := o.write(e.out, es, export.Options{Cap: o.cap, Allow: allow, Now: time.Now(), Guard: guard})
 	if err != nil {
 		return err
 	}
-	if left > 0 {
-		fmt.Fprintf(e.errw, "stoplog: %d prefixes were left out by the cap\n", left)
+	if f.Limited > 0 {
+		fmt.Fprintf(e.errw, "stoplog: %s\n", export.LeftOut(f.Limited))
+	}
+	if f.Left > 0 {
+		fmt.Fprintf(e.errw, "stoplog: %d prefixes were left out because of the cap\n", f.Left)
 	}
 	return nil
+}
+
+func (o exportOptions) write(out io.Writer, es []export.Entry, opt export.Options) (export.File, error) {
+	if o.file != "" {
+		return export.ToFile(o.file, o.format, es, opt)
+	}
+	l, err := export.Build(o.format, es, opt)
+	if err != nil {
+		return export.File{}, err
+	}
+	return export.File{Left: l.Left, Limited: l.Limited}, l.Write(out)
 }
 
 // blocksAndAllowed asks for the allowlist last: what was allowed by then wins.
@@ -82,14 +109,11 @@ func blocksAndAllowed(ctx context.Context, c *control.Client) (es []export.Entry
 		return nil, nil, err
 	}
 	for _, b := range bs {
-		if b.Limited {
-			continue
-		}
 		p, err := netip.ParsePrefix(b.Prefix)
 		if err != nil {
 			return nil, nil, fmt.Errorf("blocks from the daemon: %w", err)
 		}
-		es = append(es, export.Entry{Prefix: p, Until: b.Until, Rule: b.Rule, Count: b.Count})
+		es = append(es, export.Entry{Prefix: p, Until: b.Until, Rule: b.Rule, Count: b.Count, Points: b.Points, Limit: export.Limit{Ports: strings.Join(b.Ports, ","), Rate: b.Rate}})
 	}
 	as, err := c.Allowed(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stoplog/internal/control"
+	"stoplog/internal/export"
 )
 
 // listed is a daemon that blocks and allows a little.
@@ -17,7 +18,7 @@ type listed struct{ control.Daemon }
 
 func (listed) List(context.Context) ([]control.Block, error) {
 	until := time.Now().Add(time.Hour)
-	return []control.Block{{Prefix: "192.0.2.0/29", Until: until, Rule: "ssh-login", Count: 6}, {Prefix: "192.0.2.8/29", Until: until}, {Prefix: "2001:db8::/64", Until: until.Add(time.Hour)}}, nil
+	return []control.Block{{Prefix: "192.0.2.0/29", Until: until, Rule: "ssh-login", Count: 6}, {Prefix: "192.0.2.8/29", Until: until}, {Prefix: "2001:db8::/64", Until: until.Add(time.Hour)}, {Prefix: "198.51.100.0/28", Until: until, Limited: true, Ports: []string{"tcp/22"}}}, nil
 }
 
 func (listed) Allowed(context.Context) ([]control.AllowEntry, error) {
@@ -58,14 +59,17 @@ func serveOn(t *testing.T, socket string, d control.Daemon) {
 }
 
 func TestExport(t *testing.T) {
+	left := export.LeftOut(1)
 	for _, c := range []struct {
 		args []string
 		want string
 		errs string
 	}{
-		{nil, "# stoplog: 3 prefixes\n192.0.2.4/30\n192.0.2.8/29\n2001:db8::/64\n", ""},
-		{[]string{"--format", "nginx-deny", "--cap", "-1"}, "# stoplog: 3 prefixes\ndeny 192.0.2.4/30;\ndeny 192.0.2.8/29;\ndeny 2001:db8::/64;\n", ""},
-		{[]string{"--format", "cidr", "--cap", "1"}, "2001:db8::/64\n", "stoplog: 2 prefixes were left out by the cap\n"},
+		{nil, "# stoplog: 3 prefixes; " + left + "\n192.0.2.4/30\n192.0.2.8/29\n2001:db8::/64\n", "stoplog: " + left + "\n"},
+		{[]string{"--all-ports"}, "# stoplog: 4 prefixes\n192.0.2.4/30\n192.0.2.8/29\n198.51.100.0/28\n2001:db8::/64\n", ""},
+		{[]string{"--ports", "20-25", "--format", "cidr"}, "192.0.2.4/30\n192.0.2.8/29\n198.51.100.0/28\n2001:db8::/64\n", ""},
+		{[]string{"--format", "nginx-deny", "--cap", "-1"}, "# stoplog: 3 prefixes; " + left + "\ndeny 192.0.2.4/30;\ndeny 192.0.2.8/29;\ndeny 2001:db8::/64;\n", "stoplog: " + left + "\n"},
+		{[]string{"--format", "cidr", "--cap", "1"}, "2001:db8::/64\n", "stoplog: " + left + "\nstoplog: 2 prefixes were left out because of the cap\n"},
 	} {
 		out, errs, code := exported(t, listed{}, c.args...)
 		if out != c.want || errs != c.errs || code != exitOK {
@@ -79,7 +83,7 @@ func TestExportToFile(t *testing.T) {
 	for range 2 {
 		out, errs, code := exported(t, listed{}, "--format", "cidr", "--file", path)
 		b, err := os.ReadFile(path)
-		if out != "" || errs != "" || code != exitOK || err != nil || string(b) != "192.0.2.4/30\n192.0.2.8/29\n2001:db8::/64\n" {
+		if out != "" || errs != "stoplog: "+export.LeftOut(1)+"\n" || code != exitOK || err != nil || string(b) != "192.0.2.4/30\n192.0.2.8/29\n2001:db8::/64\n" {
 			t.Errorf("exit %d, %q, %q; the file: %q, %v", code, out, errs, b, err)
 		}
 	}
@@ -96,6 +100,7 @@ func TestExportFails(t *testing.T) {
 		{"no daemon", nil, nil, exitNoDaemon, "no stoplog is running"},
 		{"unknown format", listed{}, []string{"--format", "wordstar"}, exitUsage, "nginx-geo"},
 		{"bad cap", listed{}, []string{"--cap", "-7"}, exitUsage, "--cap"},
+		{"bad ports", listed{}, []string{"--ports", "web"}, exitUsage, "--ports"},
 		{"no such directory", listed{}, []string{"--file", "/nonexistent/list"}, exitRuntime, "/nonexistent/list: no such file or directory"},
 	} {
 		out, errs, code := exported(t, c.d, c.args...)

@@ -16,7 +16,7 @@ import (
 func extra(*env) []*cobra.Command {
 	return []*cobra.Command{{
 		Use:    "man DIR",
-		Short:  "Write a manual page for each command into DIR",
+		Short:  "Write a man page for each command to DIR",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE:   func(c *cobra.Command, args []string) error { return writeMan(c.Root(), args[0]) },
@@ -25,7 +25,7 @@ func extra(*env) []*cobra.Command {
 
 func writeMan(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making a folder: %w", err)
+		return fmt.Errorf("creating a directory: %w", err)
 	}
 	root.DisableAutoGenTag = true
 	// The date of the pages is the source's, so that they can be made again.

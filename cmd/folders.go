@@ -28,16 +28,22 @@ func socketDir(path string, p priv.Plan) error {
 // it is theirs already; then what else is in it stays whose it is.
 func ownDir(path string, mode os.FileMode, p priv.Plan, ours func(name string) bool) error {
 	if err := os.MkdirAll(path, mode); err != nil {
-		return fmt.Errorf("making a folder: %w (try --state, --socket and --flags for others)", err)
+		return fmt.Errorf("creating a directory: %w (choose others with --state, --socket and --flags)", err)
 	}
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	names, err := os.ReadDir(path)
+	// One descriptor from here on: what somebody renames meanwhile is not given away.
+	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}
-	fi, err := os.Stat(path)
+	defer dir.Close()
+	names, err := dir.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	fi, err := dir.Stat()
 	if err != nil {
 		return err
 	}
@@ -47,16 +53,16 @@ func ownDir(path string, mode os.FileMode, p priv.Plan, ours func(name string) b
 		if n.Name() == "lost+found" {
 			continue // of a filesystem of its own
 		}
-		if !given && (!n.Type().IsRegular() || !ours(n.Name())) {
-			return fmt.Errorf("%s holds %s, which is not ours: give --state and --flags a folder of their own", path, plain(n.Name()))
+		if !given && (!n.Type().IsRegular() || !ours(n.Name())) && !(n.IsDir() && n.Name() == dryState) {
+			return fmt.Errorf("%s contains %s, which does not belong to stoplog: choose an empty directory with --state or --flags", path, plain(n.Name()))
 		}
 	}
-	if err := os.Chown(path, p.UID, p.GID); err != nil {
-		return fmt.Errorf("giving a folder away: %w", err)
+	if err := dir.Chown(p.UID, p.GID); err != nil {
+		return fmt.Errorf("changing the owner of a directory: %w", err)
 	}
 	for _, n := range names {
 		if n.Type().IsRegular() && ours(n.Name()) {
-			_ = os.Lchown(filepath.Join(path, n.Name()), p.UID, p.GID)
+			_ = priv.GiveFile(dir, n.Name(), p.UID, p.GID)
 		}
 	}
 	return nil
@@ -65,6 +71,9 @@ func ownDir(path string, mode os.FileMode, p priv.Plan, ours func(name string) b
 // ofState reports whether a file of that name may be in the state's folder: see
 // ledger.Open, and what stands beside these while it is written.
 func ofState(name string) bool {
+	if rest, hidden := strings.CutPrefix(name, "."); hidden && !strings.HasPrefix(name, ".tmp-") {
+		name = strings.TrimRight(rest, "0123456789") // a replacement that was not finished
+	}
 	for _, n := range []string{"state", "journal", "audit.jsonl", "lock", daemon.TokensName} {
 		if name == n || strings.HasPrefix(name, n+".") {
 			return true

@@ -104,3 +104,34 @@ func TestSocketDir(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnDirLinks: who may write to the folder gets nobody else's file by a
+// link that has the name of one of ours.
+func TestOwnDirLinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("giving away needs root")
+	}
+	plan := priv.Plan{UID: 65534, GID: 65534}
+	for what, link := range map[string]func(old, new string) error{"hard": os.Link, "symbolic": os.Symlink} {
+		dir := t.TempDir()
+		victim := filepath.Join(t.TempDir(), "victim")
+		if err := os.WriteFile(victim, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(dir, plan.UID, plan.GID); err != nil { // theirs, from an earlier start
+			t.Fatal(err)
+		}
+		if err := link(victim, filepath.Join(dir, "state")); err != nil {
+			t.Fatal(err)
+		}
+		if err := ownDir(dir, 0o750, plan, ofState); err != nil {
+			t.Fatal(err)
+		}
+		if fi, err := os.Stat(victim); err != nil || fi.Sys().(*syscall.Stat_t).Uid != 0 {
+			t.Errorf("by a %s link another's file was given away: %v", what, err)
+		}
+	}
+	if !ofState(".tokens123") || ofState(".passwd1") || !ofState(".tmp-1") {
+		t.Error("replacements that were not finished are not told from others' files")
+	}
+}

@@ -11,17 +11,17 @@ import (
 func importCmd(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
-		Short: "Turn the configuration of another program into rules",
+		Short: "Convert another program's configuration to rules",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{
 		Use:   "fail2ban [DIR]",
-		Short: "Turn fail2ban's enabled jails into rules, on standard output",
-		Long: `Read fail2ban's configuration (default /etc/fail2ban), changing nothing, and
-write rules for its enabled jails to standard output: their logs, maxretry,
-findtime, bantime, increments, ignoreip, and the patterns of your own filters.
-What cannot be carried is told on standard error, by file and line.`,
+		Short: "Convert fail2ban's enabled jails to rules",
+		Long: `Read fail2ban's configuration (default /etc/fail2ban) and print rules for its
+enabled jails: their logs, maxretry, findtime, bantime, increments, ignoreip,
+and the patterns of your own filters. Nothing is changed. What cannot be
+converted is listed on standard error, with its file and line.`,
 		Example: `  stoplog import fail2ban > /etc/stoplog/rules.yaml
   stoplog check`,
 		Args: cobra.MaximumNArgs(1),

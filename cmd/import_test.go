@@ -12,7 +12,7 @@ import (
 func TestImportedRulesBlock(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"jail.conf":          "[DEFAULT]\nfilter = %(__name__)s\n[shop]\nenabled = true\nmaxretry = 3\nfindtime = 10m\nlogpath = /srv/shop.log\n",
+		"jail.conf":          "[DEFAULT]\nfilter = %(__name__)s\n[shop]\nenabled = true\nmaxretry = 3\nfindtime = 10m\nlogpath = " + filepath.Join(dir, "shop.log") + "\n",
 		"filter.d/shop.conf": "[Definition]\nfailregex = ^\\s*\\[\\d+\\] wrong password for <F-USER>\\S+</F-USER> by <HOST>$\n ^\\s*\\[\\d+\\] no such coupon, client <HOST>\n",
 		"shop.log": "2026-11-20 10:00:00 [7] wrong password for joe by 192.0.2.1\n" +
 			"2026-11-20 10:00:01 [8] no such coupon, client 192.0.2.1, 3 tries\n" +

@@ -73,7 +73,7 @@ func printWalk(w io.Writer, x control.Walk) error {
 		b.WriteString("stamp     none\n")
 	}
 	if !x.Understood {
-		b.WriteString("event     none: nobody knows this line, or it can be read in two ways\n          (--service NAME or --source FILE may help; so may a rule's own pattern)\n")
+		b.WriteString("event     none: no parser reads this line, or it can be read in two ways\n          (--service NAME or --source FILE may help; so may a rule's own pattern)\n")
 	}
 	for _, ev := range x.Events {
 		printWalkEvent(&b, ev)

@@ -30,7 +30,7 @@ func TestExplainLine(t *testing.T) {
 		t.Errorf("exit %d, %v: %s", code, err, out)
 	}
 	code, out, _ = run(t, "", "--socket", nobody, "explain", "--line", "nonsense")
-	if code != exitOK || !strings.Contains(out, "nobody knows this line") {
+	if code != exitOK || !strings.Contains(out, "no parser reads this line") {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	for name, c := range map[string]struct {
@@ -52,7 +52,7 @@ func TestExplainLine(t *testing.T) {
 func TestTokenCommands(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	code, secret, errs := run(t, "", "token", "add", "anna", "--file", file)
-	if code != exitOK || !strings.HasPrefix(secret, "stoplog_") || strings.Count(secret, "\n") != 1 || !strings.Contains(errs, "shown once") {
+	if code != exitOK || !strings.HasPrefix(secret, "stoplog_") || strings.Count(secret, "\n") != 1 || !strings.Contains(errs, "shown only now") {
 		t.Fatalf("exit %d: %q %q", code, secret, errs)
 	}
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestTokenCommands(t *testing.T) {
 		{[]string{"list"}, exitOK, "anna"},
 		{[]string{"list", "--json"}, exitOK, `{"name":"anna","made":"`},
 		{[]string{"add", "anna"}, exitRuntime, "already"},
-		{[]string{"add", "An na"}, exitUsage, "a name of"},
+		{[]string{"add", "An na"}, exitUsage, "a name has"},
 		{[]string{"add"}, exitUsage, "accepts 1 arg"},
 		{[]string{"remove", "bob"}, exitRuntime, "no token bob"},
 		{[]string{"remove", "anna"}, exitOK, ""},

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -28,14 +29,14 @@ func listCmd(e *env) *cobra.Command {
 	var o listOptions
 	c := withJSON(e, &cobra.Command{
 		Use:   "list",
-		Short: "Show what is blocked now, by which rule, and until when",
+		Short: "List live blocks with their rule and end",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return runList(c.Context(), e, o) },
 	})
-	c.Flags().StringVar(&o.sort, "sort", "until", "order by: until, since, prefix, rule or count")
-	c.Flags().StringVar(&o.rule, "rule", "", "only blocks of this rule")
-	c.Flags().StringVar(&o.in, "in", "", "only blocks that touch this address or prefix")
-	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again each second, until ^C")
+	c.Flags().StringVar(&o.sort, "sort", "until", "sort by until, since, prefix, rule or count")
+	c.Flags().StringVar(&o.rule, "rule", "", "only blocks by this rule")
+	c.Flags().StringVar(&o.in, "in", "", "only blocks that overlap this address or prefix")
+	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "refresh every second until ^C")
 	return c
 }
 
@@ -57,6 +58,9 @@ func runList(ctx context.Context, e *env, o listOptions) error {
 		if err != nil {
 			return err
 		}
+		if err := knownRule(ctx, c, o.rule, bs); err != nil {
+			return err
+		}
 		bs = slices.DeleteFunc(bs, func(b control.Block) bool {
 			p, err := netip.ParsePrefix(b.Prefix)
 			return o.rule != "" && b.Rule != o.rule || in.IsValid() && (err != nil || !p.Overlaps(in))
@@ -65,12 +69,35 @@ func runList(ctx context.Context, e *env, o listOptions) error {
 		if e.json {
 			return jsonLines(w, bs)
 		}
-		return printBlocks(w, bs, time.Now())
+		return printBlocks(w, bs, time.Now(), width(e.out))
 	}
 	if o.watch {
 		return watch(ctx, e, show)
 	}
 	return show(e.out)
+}
+
+// knownRule reports a rule that neither the daemon nor a block knows: a typo
+// must not look like an empty list.
+func knownRule(ctx context.Context, c *control.Client, rule string, bs []control.Block) error {
+	// Not rules of the file: blocks by hand, of the deny list, of whole
+	// networks, and those found in the firewall.
+	names := []string{"by hand", "deny", "widen", "found"}
+	if rule == "" || slices.Contains(names, rule) || slices.ContainsFunc(bs, func(b control.Block) bool { return b.Rule == rule }) {
+		return nil
+	}
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	names = nil
+	for _, r := range s.RuleStats {
+		if r.Name == rule {
+			return nil
+		}
+		names = append(names, r.Name)
+	}
+	return usage("--rule %s: no such rule; the rules are %s", rule, strings.Join(names, ", "))
 }
 
 func blockOrder(by string) (func(a, b control.Block) int, error) {
@@ -86,7 +113,7 @@ func blockOrder(by string) (func(a, b control.Block) int, error) {
 	case "count":
 		return func(a, b control.Block) int { return b.Count - a.Count }, nil
 	}
-	return nil, usage("--sort %s: one of until, since, prefix, rule, count is wanted", by)
+	return nil, usage("--sort %s: expected until, since, prefix, rule or count", by)
 }
 
 func comparePrefix(a, b string) int {
@@ -98,16 +125,50 @@ func comparePrefix(a, b string) int {
 	return p.Compare(q)
 }
 
-func printBlocks(w io.Writer, bs []control.Block, now time.Time) error {
+// printBlocks prints a table; columns is the width of the terminal, 0 for any.
+func printBlocks(w io.Writer, bs []control.Block, now time.Time, columns int) error {
 	if len(bs) == 0 {
-		_, err := fmt.Fprintln(w, "nothing is blocked")
+		_, err := fmt.Fprintln(w, "no blocks")
 		return err
+	}
+	// Columns that only repeat another are left out.
+	points := slices.ContainsFunc(bs, func(b control.Block) bool { return b.Points != b.Count })
+	backends := slices.ContainsFunc(bs, func(b control.Block) bool { return b.Backend != bs[0].Backend })
+	reasons := slices.ContainsFunc(bs, saysMore)
+	header := []string{"PREFIX", "RULE", "COUNT", "SINCE", "ENDS"}
+	if points {
+		header = slices.Insert(header, 3, "POINTS")
+	}
+	if backends {
+		header = append(header, "BACKEND")
+	}
+	if reasons {
+		header = append(header, "REASON")
 	}
 	rows := make([][]string, len(bs))
 	for i, b := range bs {
-		rows[i] = []string{b.Prefix, plain(b.Rule), fmt.Sprint(b.Count), stamp(b.Since), "in " + ago(b.Until.Sub(now)), plain(b.Backend), cell(b.Reason, 60)}
+		r := []string{b.Prefix, cell(b.Rule, 24), fmt.Sprint(b.Count), shortStamp(b.Since, now), "in " + ago(b.Until.Sub(now))}
+		if points {
+			r = slices.Insert(r, 3, fmt.Sprint(b.Points))
+		}
+		if backends {
+			r = append(r, plain(b.Backend))
+		}
+		if reasons {
+			reason := ""
+			if saysMore(b) {
+				reason = cell(b.Reason, 200)
+			}
+			r = append(r, reason)
+		}
+		rows[i] = r
 	}
-	return table(w, "PREFIX\tRULE\tCOUNT\tSINCE\tENDS\tBACKEND\tREASON", rows)
+	return fitted(w, header, rows, columns)
+}
+
+// saysMore reports whether a reason says what the other columns do not.
+func saysMore(b control.Block) bool {
+	return b.Reason != "" && b.Reason != fmt.Sprintf("%d failures by %s", b.Count, b.Prefix) && b.Reason != fmt.Sprintf("%d failure by %s", b.Count, b.Prefix)
 }
 
 func historyCmd(e *env) *cobra.Command {
@@ -115,7 +176,7 @@ func historyCmd(e *env) *cobra.Command {
 	var limit int
 	c := withJSON(e, &cobra.Command{
 		Use:   "history [ADDR|PREFIX]",
-		Short: "Show what was blocked, unblocked and changed, newest first",
+		Short: "List past blocks, unblocks and orders, newest first",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			q := control.HistoryQuery{Limit: limit}
@@ -129,15 +190,15 @@ func historyCmd(e *env) *cobra.Command {
 			if since != "" {
 				d, err := rules.ParseDuration(since)
 				if err != nil {
-					return usage("--since %s: a time such as 24h or 7d is wanted", since)
+					return usage("--since %s: expected a duration such as 24h or 7d", since)
 				}
 				q.Since = time.Now().Add(-d)
 			}
 			return runHistory(c.Context(), e, q)
 		},
 	})
-	c.Flags().StringVar(&since, "since", "", "only the last, such as 24h or 7d")
-	c.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	c.Flags().StringVar(&since, "since", "", "only entries of the last 24h, 7d, …")
+	c.Flags().IntVar(&limit, "limit", 100, "maximum number of entries")
 	return c
 }
 
@@ -151,26 +212,26 @@ func runHistory(ctx context.Context, e *env, q control.HistoryQuery) error {
 	if e.json {
 		return jsonLines(e.out, as)
 	}
-	return printHistory(e.out, as)
+	return printHistory(e.out, as, time.Now(), width(e.out))
 }
 
-func printHistory(w io.Writer, as []control.AuditEntry) error {
+func printHistory(w io.Writer, as []control.AuditEntry, now time.Time, columns int) error {
 	rows := make([][]string, len(as))
 	for i, a := range as {
-		rows[i] = []string{stamp(a.Time), plain(a.What), a.Prefix, plain(a.Rule), a.TTL, cell(a.By, 16), cell(a.Reason, 60)}
+		rows[i] = []string{shortStamp(a.Time, now), plain(a.What), a.Prefix, cell(a.Rule, 24), a.TTL, cell(a.By, 16), cell(a.Reason, 200)}
 	}
-	return table(w, "WHEN\tWHAT\tPREFIX\tRULE\tTTL\tBY\tREASON", rows)
+	return fitted(w, []string{"WHEN", "WHAT", "PREFIX", "RULE", "TTL", "BY", "REASON"}, rows, columns)
 }
 
 func explainCmd(e *env) *cobra.Command {
 	var o lineOptions
 	c := withJSON(e, &cobra.Command{
-		Use:   "explain ADDR | --line TEXT",
-		Short: "Tell all that is known of an address, or what becomes of a log line",
-		Long: `Tell all that is known of an address: blocked or not, why, and what would
-change it. With --line, walk one log line through parsing, every rule's match
-and its buckets, step by step: those of the running daemon, which stay as they
-are, or empty ones where none runs or a rules file is named.`,
+		Use:   "explain ADDR|PREFIX | --line TEXT",
+		Short: "Explain why an address is blocked or not, or follow one log line",
+		Long: `Explain whether an address is blocked, why, and what would change that.
+With --line, follow one log line through the parser, every rule and its buckets,
+step by step. The buckets are those of the running daemon, which are not
+changed; without a daemon, or with --config, they are empty.`,
 		Example: `  stoplog explain 192.0.2.7
   stoplog explain --line 'Failed password for root from 192.0.2.7 port 22 ssh2' --service sshd`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -186,10 +247,10 @@ are, or empty ones where none runs or a rules file is named.`,
 			return runExplain(c.Context(), e, args[0])
 		},
 	})
-	c.Flags().StringVar(&o.text, "line", "", "a log line to walk through; - reads it from standard input")
-	c.Flags().StringVar(&o.config, "config", "", "with --line: the rules file, instead of asking the daemon")
-	c.Flags().StringVar(&o.service, "service", "", "with --line: what wrote it (sshd, postfix…), to try first")
-	c.Flags().StringVar(&o.source, "source", "", "with --line: the file it would stand in, for the settings of its source")
+	c.Flags().StringVar(&o.text, "line", "", "the log line to follow; - reads it from standard input")
+	c.Flags().StringVar(&o.config, "config", "", "with --line: use this rules file instead of asking the daemon")
+	c.Flags().StringVar(&o.service, "service", "", "with --line: the service that wrote it (sshd, postfix…)")
+	c.Flags().StringVar(&o.source, "source", "", "with --line: the file it would be in, to use the settings of that source")
 	return c
 }
 
@@ -198,28 +259,30 @@ func runExplain(ctx context.Context, e *env, addr string) error {
 	if err != nil {
 		return err
 	}
-	if !p.IsSingleIP() {
-		return usage("explain wants one address, and %s is a prefix", p)
-	}
 	c := e.client()
 	defer c.Close()
-	x, err := c.Explain(ctx, p.Addr().String())
+	x, err := c.Explain(ctx, p.String())
 	if err != nil {
 		return err
 	}
 	if e.json {
 		return jsonLines(e.out, []control.Explanation{x})
 	}
-	return printExplanation(e.out, x, time.Now())
+	return printExplanation(e.out, x, time.Now(), width(e.out))
 }
 
-func printExplanation(w io.Writer, x control.Explanation, now time.Time) error {
+func printExplanation(w io.Writer, x control.Explanation, now time.Time, columns int) error {
 	var b strings.Builder
-	if len(x.Blocked) == 0 {
-		fmt.Fprintf(&b, "%s is not blocked.\n", x.Addr)
+	what := cmp.Or(x.Prefix, x.Addr)
+	switch {
+	case len(x.Blocked) > 0:
+	case x.InsideTotal > 0:
+		fmt.Fprintf(&b, "%s is not blocked as a whole.\n", what)
+	default:
+		fmt.Fprintf(&b, "%s is not blocked.\n", what)
 	}
 	for _, k := range x.Blocked {
-		fmt.Fprintf(&b, "%s is blocked as part of %s %s since %s, until %s (in %s).\n", x.Addr, k.Prefix, byWhom(k), stamp(k.Since), stamp(k.Until), ago(k.Until.Sub(now)))
+		fmt.Fprintf(&b, "%s is blocked%s %s since %s, until %s (in %s).\n", what, asPart(what, k.Prefix), byWhom(k), stamp(k.Since), stamp(k.Until), ago(k.Until.Sub(now)))
 		if k.Reason != "" {
 			fmt.Fprintf(&b, "  %s\n", plain(k.Reason))
 		}
@@ -229,6 +292,12 @@ func printExplanation(w io.Writer, x control.Explanation, now time.Time) error {
 		if k.Partial {
 			b.WriteString("  | (and more lines, not kept)\n")
 		}
+	}
+	if x.InsideTotal > 0 {
+		fmt.Fprintf(&b, "Blocked inside it: %s\n", prefixesOf(x.Inside, x.InsideTotal))
+	}
+	if x.NearTotal > 0 {
+		fmt.Fprintf(&b, "Blocked nearby, in %s: %s\n", x.NearNet, prefixesOf(x.Near, x.NearTotal))
 	}
 	for _, a := range x.Allowed {
 		fmt.Fprintf(&b, "Allowed by %s (%s).\n", a.Prefix, plain(a.Origin))
@@ -254,7 +323,7 @@ func printExplanation(w io.Writer, x control.Explanation, now time.Time) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	return printHistory(w, x.History)
+	return printHistory(w, x.History, now, columns)
 }
 
 // byWhom says what blocked: a rule, or somebody by hand.
@@ -263,6 +332,26 @@ func byWhom(b control.Block) string {
 		return "by " + plain(b.By)
 	}
 	return "by the rule " + plain(b.Rule)
+}
+
+// asPart names the block's prefix unless it is what was asked about.
+func asPart(what, prefix string) string {
+	if what == prefix {
+		return ""
+	}
+	return " as part of " + prefix
+}
+
+// prefixesOf lists the first few blocks.
+func prefixesOf(bs []control.Block, total int) string {
+	var ps []string
+	for _, b := range bs[:min(len(bs), 10)] {
+		ps = append(ps, b.Prefix)
+	}
+	if n := total - len(ps); n > 0 {
+		ps = append(ps, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(ps, ", ")
 }
 
 func areEmpty(n, of int) string {

@@ -1,9 +1,14 @@
 package cmd
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +25,7 @@ type orderFlags struct {
 
 func (f *orderFlags) add(c *cobra.Command, ttlHelp string) {
 	c.Flags().StringVar(&f.ttl, "ttl", "", ttlHelp)
-	c.Flags().StringVar(&f.reason, "reason", "", "why, for the audit trail")
+	c.Flags().StringVar(&f.reason, "reason", "", "reason, for the audit trail")
 }
 
 // order checks the target here, so that a typo is told without a daemon.
@@ -32,7 +37,7 @@ func (f *orderFlags) order(target string) (control.Order, error) {
 	if f.ttl != "" {
 		d, err := rules.ParseDuration(f.ttl)
 		if err != nil || d <= 0 {
-			return o, usage("--ttl %s: a time such as 90s, 10m, 7d or 2w is wanted", f.ttl)
+			return o, usage("--ttl %s: expected a duration such as 90s, 10m, 7d or 2w", f.ttl)
 		}
 		o.TTL = d
 	}
@@ -43,13 +48,27 @@ func (f *orderFlags) order(target string) (control.Order, error) {
 func parseTarget(s string) (netip.Prefix, error) {
 	p, ok := rules.ParsePrefix(s)
 	if !ok {
-		return p, usage("%q is no address and no prefix (such as 192.0.2.7 or 2001:db8::/64)", s)
+		return p, usage("%q is not an IP address or prefix (such as 192.0.2.7 or 2001:db8::/64)", s)
 	}
 	return p, nil
 }
 
+// result is what one order did: the shape of --json on orders.
+type result struct {
+	Target string   `json:"target,omitempty"`
+	Lines  []string `json:"lines,omitempty"`
+	Error  string   `json:"error,omitempty"`
+}
+
 // answer prints what an order did.
-func answer(e *env, a control.Answer, err error) error {
+func answer(e *env, target string, a control.Answer, err error) error {
+	if e.json {
+		r := result{Target: target, Lines: a.Lines}
+		if err != nil {
+			r.Error = err.Error()
+		}
+		return errors.Join(err, jsonLines(e.out, []result{r}))
+	}
 	if err != nil {
 		return err
 	}
@@ -59,75 +78,206 @@ func answer(e *env, a control.Answer, err error) error {
 	return nil
 }
 
+// targetsHelp is for every command that takes several.
+const targetsHelp = `Several addresses and prefixes may be given; - reads them from standard input,
+one per line or separated by blanks, with comments after #. If one of them is
+malformed, nothing is done.`
+
 func blockCmd(e *env) *cobra.Command {
 	var f orderFlags
-	c := &cobra.Command{
-		Use:   "block ADDR|PREFIX",
-		Short: "Block an address or prefix for a while",
+	c := withJSON(e, &cobra.Command{
+		Use:     "block ADDR|PREFIX…",
+		Aliases: []string{"ban"},
+		Short:   "Block addresses or prefixes for a while",
+		Long:    "Block addresses or prefixes for a while.\n\n" + targetsHelp,
 		Example: `  stoplog block 192.0.2.7 --ttl 1h --reason "asked by abuse desk"
-  stoplog block 2001:db8::/64`,
-		Args: cobra.ExactArgs(1),
+  stoplog block 2001:db8::/64 198.51.100.0/24
+  stoplog block - --ttl 1d < addresses.txt`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runOrder(c.Context(), e, &f, args[0], (*control.Client).Block)
+			return runOrders(c.Context(), e, &f, args, (*control.Client).Block)
 		},
-	}
+	})
 	f.add(c, "how long (default: the rules' block.ttl)")
 	return c
 }
 
 func unblockCmd(e *env) *cobra.Command {
 	var f orderFlags
-	c := &cobra.Command{
-		Use:   "unblock ADDR|PREFIX",
-		Short: "Lift every block that covers an address and empty its buckets",
-		Args:  cobra.ExactArgs(1),
+	var yes bool
+	c := withJSON(e, &cobra.Command{
+		Use:     "unblock ADDR|PREFIX…",
+		Aliases: []string{"unban"},
+		Short:   "Lift every block that covers an address or lies within a prefix, and empty the buckets",
+		Long: `Lift every block that covers an address or lies within a prefix, and empty the
+buckets. If that is more than one block, unblock asks on a terminal; elsewhere
+it needs --yes.
+
+` + targetsHelp,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runOrder(c.Context(), e, &f, args[0], (*control.Client).Unblock)
+			return runUnblock(c.Context(), e, &f, args, yes)
 		},
-	}
-	c.Flags().StringVar(&f.reason, "reason", "", "why, for the audit trail")
+	})
+	c.Flags().StringVar(&f.reason, "reason", "", "reason, for the audit trail")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask, however many blocks are lifted")
 	return c
 }
 
-func runOrder(ctx context.Context, e *env, f *orderFlags, target string, do func(*control.Client, context.Context, control.Order) (control.Answer, error)) error {
-	o, err := f.order(target)
+// Bounds of the targets of one command.
+const (
+	maxTargets    = 10000
+	maxTargetText = 1 << 20
+)
+
+// readTargets gives the orders of all targets, or the first mistake. "-" is
+// standard input.
+func readTargets(e *env, f *orderFlags, args []string) ([]control.Order, error) {
+	var words []string
+	for _, a := range args {
+		if a != "-" {
+			words = append(words, a)
+			continue
+		}
+		text, err := io.ReadAll(io.LimitReader(e.in, maxTargetText+1))
+		if err != nil {
+			return nil, fmt.Errorf("reading standard input: %w", err)
+		}
+		if len(text) > maxTargetText {
+			return nil, usage("standard input is longer than %d bytes", maxTargetText)
+		}
+		for line := range strings.Lines(string(text)) {
+			line, _, _ = strings.Cut(line, "#")
+			words = append(words, strings.Fields(line)...)
+		}
+	}
+	if len(words) > maxTargets {
+		return nil, usage("%d addresses are too many for one command; the limit is %d", len(words), maxTargets)
+	}
+	orders := make([]control.Order, len(words))
+	for i, w := range words {
+		var err error
+		if orders[i], err = f.order(w); err != nil {
+			return nil, err
+		}
+	}
+	if len(orders) == 0 {
+		return nil, usage("standard input names no address")
+	}
+	return orders, nil
+}
+
+type giveOrder func(*control.Client, context.Context, control.Order) (control.Answer, error)
+
+func runOrders(ctx context.Context, e *env, f *orderFlags, args []string, do giveOrder) error {
+	orders, err := readTargets(e, f, args)
 	if err != nil {
 		return err
 	}
 	c := e.client()
 	defer c.Close()
-	a, err := do(c, ctx, o)
-	return answer(e, a, err)
+	return giveAll(ctx, e, c, orders, do)
+}
+
+// giveAll gives every order, also after one failed; the errors are joined.
+// Without a daemon, or once ctx has ended, it gives up.
+func giveAll(ctx context.Context, e *env, c *control.Client, orders []control.Order, do giveOrder) error {
+	var errs []error
+	for _, o := range orders {
+		a, err := do(c, ctx, o)
+		err = answer(e, o.Target, a, err)
+		if err != nil && len(orders) > 1 && !errors.Is(err, control.ErrNoDaemon) {
+			err = fmt.Errorf("%s: %w", o.Target, err)
+		}
+		errs = append(errs, err)
+		if errors.Is(err, control.ErrNoDaemon) || ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func runUnblock(ctx context.Context, e *env, f *orderFlags, args []string, yes bool) error {
+	orders, err := readTargets(e, f, args)
+	if err != nil {
+		return err
+	}
+	c := e.client()
+	defer c.Close()
+	if !yes {
+		if err := confirmUnblock(ctx, e, c, orders, slices.Contains(args, "-")); err != nil {
+			return err
+		}
+	}
+	return giveAll(ctx, e, c, orders, (*control.Client).Unblock)
+}
+
+// confirmUnblock asks when more than one block would be lifted. It returns nil
+// to go on. piped: standard input held the targets, so that no answer can come.
+func confirmUnblock(ctx context.Context, e *env, c *control.Client, orders []control.Order, piped bool) error {
+	var prefixes []string
+	more := 0
+	for _, o := range orders {
+		x, err := c.Explain(ctx, o.Target)
+		if err != nil {
+			return err
+		}
+		for _, b := range slices.Concat(x.Blocked, x.Inside) {
+			if !slices.Contains(prefixes, b.Prefix) && len(prefixes) < maxTargets {
+				prefixes = append(prefixes, b.Prefix)
+			}
+		}
+		more += x.InsideTotal - len(x.Inside)
+	}
+	n := len(prefixes) + more
+	if n <= 1 {
+		return nil
+	}
+	const shown = 10
+	list := strings.Join(prefixes[:min(len(prefixes), shown)], ", ")
+	if n > shown {
+		list += ", …"
+	}
+	if piped || !isTerminal(e.in) || !isTerminal(e.errw) {
+		return usage("this lifts %s (%s); add --yes to do it", plural(n, "block"), list)
+	}
+	fmt.Fprintf(e.errw, "This lifts %s: %s\nGo on? [y/N] ", plural(n, "block"), list)
+	line, _ := bufio.NewReader(io.LimitReader(e.in, 100)).ReadString('\n')
+	if a := strings.ToLower(strings.TrimSpace(line)); a == "y" || a == "yes" {
+		return nil
+	}
+	return coded{exitRuntime, errors.New("nothing was changed")}
 }
 
 func allowCmd(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "allow",
-		Short: "Exempt addresses from counting and blocking, for good or for a while",
+		Short: "Manage addresses that are never counted or blocked",
 	}
 	var f orderFlags
-	add := &cobra.Command{
-		Use:     "add ADDR|PREFIX",
-		Short:   "Exempt an address or prefix; what blocks it now no longer does",
+	add := withJSON(e, &cobra.Command{
+		Use:     "add ADDR|PREFIX…",
+		Short:   "Never block addresses or prefixes; lifts their blocks",
+		Long:    "Never block addresses or prefixes; lifts their blocks.\n\n" + targetsHelp,
 		Example: "  stoplog allow add 192.0.2.7 --ttl 7d --reason \"new office\"",
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runOrder(c.Context(), e, &f, args[0], (*control.Client).Allow)
+			return runOrders(c.Context(), e, &f, args, (*control.Client).Allow)
 		},
-	}
+	})
 	f.add(add, "how long (default: for good)")
 	var r orderFlags
-	remove := &cobra.Command{
-		Use:   "remove ADDR|PREFIX",
-		Short: "Take back an exemption made by hand",
-		Args:  cobra.ExactArgs(1),
+	remove := withJSON(e, &cobra.Command{
+		Use:   "remove ADDR|PREFIX…",
+		Short: "Remove an entry that was added with allow add",
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runOrder(c.Context(), e, &r, args[0], (*control.Client).Disallow)
+			return runOrders(c.Context(), e, &r, args, (*control.Client).Disallow)
 		},
-	}
+	})
 	list := withJSON(e, &cobra.Command{
 		Use:   "list",
-		Short: "Show all that is exempt, and by what",
+		Short: "List allowed prefixes and where they come from",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return runAllowList(c.Context(), e) },
 	})
@@ -157,29 +307,30 @@ func runAllowList(ctx context.Context, e *env) error {
 }
 
 func flagCmd(e *env) *cobra.Command {
-	c := &cobra.Command{Use: "flag", Short: "Named conditions that are on until they expire, such as captcha"}
+	c := &cobra.Command{Use: "flag", Short: "Manage flags: named conditions that expire"}
 	list := withJSON(e, &cobra.Command{
-		Use: "list", Short: "Show the flags that are raised", Args: cobra.NoArgs,
+		Use: "list", Short: "List raised flags", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runFlagList(c.Context(), e) },
 	})
 	span := "2h"
-	set := &cobra.Command{
+	set := withJSON(e, &cobra.Command{
 		Use: "set NAME", Short: "Raise a flag for a time", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			d, err := rules.ParseDuration(span)
 			if err != nil || d <= 0 {
-				return usage("--for %s: a time such as 90s, 10m or 7d is wanted", span)
+				return usage("--ttl %s: expected a duration such as 90s, 10m or 7d", span)
 			}
 			return runFlag(c.Context(), e, control.FlagOrder{Name: args[0], For: d}, (*control.Client).SetFlag)
 		},
-	}
-	set.Flags().StringVar(&span, "for", span, "how long")
-	clearc := &cobra.Command{
+	})
+	set.Flags().StringVar(&span, "ttl", span, "how long")
+	set.Flags().StringVar(&span, "for", span, "the same as --ttl")
+	clearc := withJSON(e, &cobra.Command{
 		Use: "clear NAME", Short: "Lower a flag", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runFlag(c.Context(), e, control.FlagOrder{Name: args[0]}, (*control.Client).ClearFlag)
 		},
-	}
+	})
 	c.AddCommand(list, set, clearc)
 	return c
 }
@@ -188,7 +339,7 @@ func runFlag(ctx context.Context, e *env, o control.FlagOrder, do func(*control.
 	c := e.client()
 	defer c.Close()
 	a, err := do(c, ctx, o)
-	return answer(e, a, err)
+	return answer(e, o.Name, a, err)
 }
 
 func runFlagList(ctx context.Context, e *env) error {
@@ -211,7 +362,7 @@ func runFlagList(ctx context.Context, e *env) error {
 func reloadCmd(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reload",
-		Short: "Read the rules again; a broken file changes nothing",
+		Short: "Reload the rules; a file with mistakes changes nothing",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return runReload(c.Context(), e) },
 	}
@@ -228,7 +379,7 @@ func runReload(ctx context.Context, e *env) error {
 		for _, p := range a.Problems {
 			fmt.Fprintln(e.errw, plain(p))
 		}
-		return coded{exitRules, fmt.Errorf("the rules have %s; the old ones go on", plural(len(a.Problems), "mistake"))}
+		return coded{exitRules, fmt.Errorf("the rules have %s; the old rules stay in use", plural(len(a.Problems), "mistake"))}
 	}
-	return answer(e, a, nil)
+	return answer(e, "", a, nil)
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stoplog/internal/parse"
 	"stoplog/internal/pipeline"
+	"stoplog/internal/session"
 	"stoplog/internal/source"
 )
 
@@ -19,6 +19,7 @@ type parseOptions struct {
 	service string
 	format  string
 	zone    string
+	fields  bool
 	unknown int // how many shapes of lines that nobody knows are shown
 }
 
@@ -26,19 +27,21 @@ func parseCmd(e *env) *cobra.Command {
 	var o parseOptions
 	c := withJSON(e, &cobra.Command{
 		Use:   "parse [FILE…|-]",
-		Short: "Show what each line is understood as",
-		Long: `Show what each line is understood as. The format is found out by itself unless
-named: combined, common, vhost, json, logfmt, or a log_format (nginx) or LogFormat
-(Apache) string as the server's own configuration has it. Lines that nobody
-knows are counted on standard error, grouped by how they look.`,
+		Short: "Show how each line is understood",
+		Long: `Show how each line is understood. The format is detected unless --format names
+it: combined, common, vhost, json, logfmt, or a log_format (nginx) or LogFormat
+(Apache) string from the server's configuration. Every service is tried on every
+line, --service first; run and replay read a file as one service's log only.
+Lines that are not understood are counted on standard error, grouped by shape.`,
 		Example: `  stoplog parse /var/log/auth.log
   stoplog parse --json - < access.log`,
 		RunE: func(c *cobra.Command, args []string) error { return runParse(c.Context(), e, o, args) },
 	})
-	c.Flags().StringVar(&o.service, "service", "", "what wrote the lines (sshd, postfix…), to try first")
+	c.Flags().StringVar(&o.service, "service", "", "the service that wrote the lines (sshd, postfix…), tried first")
 	c.Flags().StringVar(&o.format, "format", "auto", "the format of access logs")
-	c.Flags().StringVar(&o.zone, "zone", "", "the time zone of stamps that name none (default: the machine's)")
-	c.Flags().IntVar(&o.unknown, "unknown", 10, "show at most so many shapes of unknown lines")
+	c.Flags().StringVar(&o.zone, "zone", "", "time zone of timestamps without one (default: the machine's)")
+	c.Flags().BoolVar(&o.fields, "fields", false, "also print every other field that a rule can match, and the message")
+	c.Flags().IntVar(&o.unknown, "unknown", 10, "maximum number of shapes of unknown lines to show")
 	return c
 }
 
@@ -49,7 +52,7 @@ func location(name string) (*time.Location, error) {
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, usage("--zone %s: a name such as UTC or Europe/Zurich is wanted", name)
+		return nil, usage("--zone %s: expected a name such as UTC or Europe/Zurich", name)
 	}
 	return loc, nil
 }
@@ -63,16 +66,20 @@ func runParse(ctx context.Context, e *env, o parseOptions, files []string) error
 	if err != nil {
 		return usage("--format: %w", err)
 	}
+	stamps, err := pipeline.NewLineReader(o.service, o.format, zone)
+	if err != nil {
+		return usage("--format: %w", err)
+	}
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
 	w := bufio.NewWriterSize(e.out, 64<<10)
 	defer w.Flush()
-	show := printer(e, w)
-	sessions := parse.NewSessions(0)
+	show := printer(e, w, o.fields)
+	sessions := session.New(0)
 	shapes := newShapes(o.unknown)
 	var lines, known int
-	err = source.ReadFiles(ctx, files, source.ReadOptions{Stdin: e.in, Stamp: pipeline.Stamp(zone, time.Now())}, func(b *source.Batch) error {
+	err = source.ReadFiles(ctx, files, source.ReadOptions{Stdin: e.in, Stamp: stamps.Stamps(zone, time.Now())}, func(b *source.Batch) error {
 		defer b.Release()
 		for i := range b.Lines {
 			lines++

@@ -4,11 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/charmbracelet/x/term"
+
+	"stoplog/internal/rules"
 )
 
 // plain makes text of unknown origin safe to print on a terminal: anything
@@ -74,6 +80,60 @@ func table(w io.Writer, header string, rows [][]string) error {
 	return t.Flush()
 }
 
+// fitted prints a table of so many columns of characters (0: any number): the
+// last column is cut to what is left. Without room for it, it is left out.
+func fitted(w io.Writer, header []string, rows [][]string, columns int) error {
+	last := len(header) - 1
+	room := columns
+	for i := range last {
+		n := utf8.RuneCountInString(header[i])
+		for _, r := range rows {
+			n = max(n, utf8.RuneCountInString(r[i]))
+		}
+		room -= n + 2
+	}
+	if columns > 0 {
+		cut := max(room, len(header[last]))
+		if room < len(header[last]) && header[last] == "REASON" {
+			header, cut = header[:last], 0
+		}
+		for i, r := range rows {
+			r = slices.Clone(r[:len(header)])
+			if cut > 0 {
+				r[last] = cell(r[last], cut)
+			}
+			rows[i] = r
+		}
+	}
+	return table(w, strings.Join(header, "\t"), rows)
+}
+
+// width is that of the terminal, 0 when w is none.
+func width(w any) int {
+	f, ok := w.(*os.File)
+	if !ok || !isTerminal(w) {
+		return 0
+	}
+	n, _, err := term.GetSize(f.Fd())
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// shortStamp is local time; on another day than now it has the date, in
+// another year the year.
+func shortStamp(t, now time.Time) string {
+	t, now = t.Local(), now.Local()
+	switch {
+	case t.Year() != now.Year():
+		return t.Format("2006-01-02 15:04 MST")
+	case t.YearDay() != now.YearDay():
+		return t.Format("Jan 2 15:04 MST")
+	}
+	return t.Format("15:04:05 MST")
+}
+
 // ago prints a span as a person would say it: 9m30s, 3h, 12d.
 func ago(d time.Duration) string {
 	switch {
@@ -82,11 +142,11 @@ func ago(d time.Duration) string {
 	case d < time.Minute:
 		return d.Round(time.Second).String()
 	case d < time.Hour:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+		return rules.FormatDuration(d.Round(time.Second))
 	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		return rules.FormatDuration(d.Round(time.Minute))
 	}
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }

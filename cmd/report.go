@@ -30,26 +30,26 @@ func reportCmd(e *env) *cobra.Command {
 	var o reportOptions
 	c := withJSON(e, &cobra.Command{
 		Use:   "report",
-		Short: "Count what was blocked: by day, hour, rule, prefix and network",
-		Long: `Count what was blocked: by day, hour, rule, prefix and network, from the audit
-trail. The running daemon is asked; where none runs, or --state names one, the
-state folder is read.`,
+		Short: "Show statistics of past blocks",
+		Long: `Show statistics of past blocks by day, hour, rule, prefix and network, from the
+audit trail. The daemon is asked; without one, or with --state, the state
+directory is read.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runReport(c.Context(), e, o) },
 	})
-	c.Flags().StringVar(&o.since, "since", "7d", "how far back, such as 24h or 30d")
-	c.Flags().StringVar(&o.state, "state", "", "read this state folder, as a whole, instead of asking the daemon")
-	c.Flags().IntVar(&o.top, "top", 10, "rows of each table")
+	c.Flags().StringVar(&o.since, "since", "7d", "period, such as 24h or 30d")
+	c.Flags().StringVar(&o.state, "state", "", "read this state directory instead of asking the daemon")
+	c.Flags().IntVar(&o.top, "top", 10, "maximum rows in each table")
 	return c
 }
 
 func runReport(ctx context.Context, e *env, o reportOptions) error {
 	span, err := rules.ParseDuration(o.since)
 	if err != nil || span <= 0 || span > 10*365*24*time.Hour {
-		return usage("--since %s: a time such as 24h or 7d is wanted", o.since)
+		return usage("--since %s: expected a duration such as 24h or 7d", o.since)
 	}
 	if o.top < 1 {
-		return usage("--top %d: at least 1 is wanted", o.top)
+		return usage("--top %d: expected at least 1", o.top)
 	}
 	now := time.Now()
 	as, partial, err := auditSince(ctx, e, o.state, now.Add(-span))
@@ -87,7 +87,7 @@ func auditSince(ctx context.Context, e *env, state string, since time.Time) (as 
 func printReport(w io.Writer, t tally) error {
 	fmt.Fprintf(w, "%s to %s: %s, %d of them by hand\n", stamp(t.Since), stamp(t.Until), plural(t.Blocks, "block"), t.ByHand)
 	if t.Partial {
-		fmt.Fprintln(w, "Older entries were left out; --state FOLDER reads all that are kept.")
+		fmt.Fprintln(w, "Older entries were left out; --state DIR reads all of them.")
 	}
 	fmt.Fprintln(w)
 	most := 0

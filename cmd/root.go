@@ -3,12 +3,14 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -106,19 +108,24 @@ func code(err error) int {
 	return exitRuntime
 }
 
+// socketEnv names the variable that replaces the default of --socket.
+const socketEnv = "STOPLOG_SOCKET"
+
 func newRoot(e *env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stoplog",
-		Short: "Hold back floods of failed logins: tail logs, fill leaky buckets, block prefixes for a while",
-		Long: `stoplog tails access and auth logs, pours failures into leaky buckets kept per
-network prefix, and on breach blocks the prefix with a TTL.
+		Short: "Block network prefixes that fail to log in too often",
+		Long: `stoplog reads access and auth logs, counts failures in leaky buckets for each
+network prefix, and blocks a prefix for a while when its bucket overflows.
 
-Exit status: 0 done, 1 something failed, 2 wrong usage, 3 broken rules,
+Exit status: 0 success, 1 failure, 2 wrong usage, 3 mistakes in the rules,
 4 no daemon is running.`,
+		Version:       Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.PersistentFlags().StringVar(&e.socket, "socket", control.DefaultSocket, "the daemon's control socket")
+	root.SetVersionTemplate("stoplog {{.Version}}\n")
+	root.PersistentFlags().StringVar(&e.socket, "socket", cmp.Or(os.Getenv(socketEnv), control.DefaultSocket), "the daemon's control socket; "+socketEnv+" sets the default")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{exitUsage, err} })
 	root.AddCommand(append(commands(e), extra(e)...)...)
 	for _, c := range root.Commands() {
@@ -126,7 +133,11 @@ Exit status: 0 done, 1 something failed, 2 wrong usage, 3 broken rules,
 	}
 	root.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usage("there is no command %q; see: stoplog help", args[0])
+			c.SuggestionsMinimumDistance = 2
+			if s := c.SuggestionsFor(args[0]); len(s) > 0 {
+				return usage("unknown command %q; did you mean: stoplog %s", args[0], strings.Join(s, ", stoplog "))
+			}
+			return usage("unknown command %q; see: stoplog help", args[0])
 		}
 		return nil
 	}
@@ -151,7 +162,7 @@ func markUsage(c *cobra.Command) {
 
 // withJSON adds --json to a reading command.
 func withJSON(e *env, c *cobra.Command) *cobra.Command {
-	c.Flags().BoolVar(&e.json, "json", false, "one JSON object a line, in a stable shape")
+	c.Flags().BoolVar(&e.json, "json", false, "print JSON, one object per line")
 	return c
 }
 

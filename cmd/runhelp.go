@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -63,7 +64,7 @@ func joinTable(t string) string {
 }
 
 // notifyReady tells the service manager that we are up (sd_notify(3)).
-func notifyReady(log *slog.Logger) { notify(log, "READY=1") }
+func notifyReady(log *slog.Logger) { sdNotify(log, "READY=1") }
 
 // watchdogEvery is half the time after which the service manager thinks that
 // we hang (sd_watchdog_enabled(3)), 0 when it does not watch.
@@ -75,7 +76,7 @@ func watchdogEvery() time.Duration {
 	return time.Duration(usec) * time.Microsecond / 2
 }
 
-func notify(log *slog.Logger, state string) {
+func sdNotify(log *slog.Logger, state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return
@@ -90,5 +91,17 @@ func notify(log *slog.Logger, state string) {
 	}
 	if err != nil {
 		log.Warn("telling the service manager", "problem", err.Error())
+	}
+}
+
+// nameUs has ps and pidof call this process stoplog: the kernel names one after
+// the link that was executed, which for both of ours is /proc/self/exe.
+func nameUs() { _ = os.WriteFile("/proc/self/comm", []byte("stoplog"), 0) }
+
+// thrift collects garbage once the heap has grown by half, not by all: what is
+// held for long is most of it, and lines are read without making any.
+func thrift() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
 	}
 }

@@ -16,7 +16,7 @@ import (
 func statusCmd(e *env) *cobra.Command {
 	return withJSON(e, &cobra.Command{
 		Use:   "status",
-		Short: "Show on one screen how the daemon is: sources, rules, walls, troubles",
+		Short: "Show the daemon's state: sources, rules, firewall, problems",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return runStatus(c.Context(), e) },
 	})
@@ -60,7 +60,7 @@ func printStatus(w io.Writer, s control.Status, now time.Time) error {
 		return err
 	}
 	if n := len(s.Sources) - len(slices.DeleteFunc(slices.Clone(s.Sources), absent)); n > 0 {
-		fmt.Fprintf(w, "(%d more places that ready rules know hold no log yet; --json names them)\n", n)
+		fmt.Fprintf(w, "(%d more places of the built-in rules have no log yet; --json lists them)\n", n)
 	}
 	fmt.Fprintln(w)
 	walls := make([][]string, len(s.Backends))
@@ -122,6 +122,9 @@ func sourceRows(ss []control.SourceStatus) [][]string {
 		}
 		if s.Cut > 0 {
 			remark += fmt.Sprintf(" %d lines too long, cut", s.Cut)
+		}
+		if s.Foreign > 0 {
+			remark += fmt.Sprintf(" %d entries by other units than the service's: ignored (%s)", s.Foreign, s.Foreigner)
 		}
 		rows = append(rows, []string{plain(s.Name), plain(s.State), fmt.Sprint(s.Lines), fmt.Sprint(s.Events), fmt.Sprint(s.LagByte), plain(remark)})
 	}

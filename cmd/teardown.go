@@ -8,36 +8,43 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoplog/internal/firewall"
+	"stoplog/internal/rules"
 )
 
 type teardownOptions struct {
-	config  string
-	name    string
-	expired bool
+	config   string
+	lastGood string
+	name     string
+	expired  bool
 }
 
 func teardownCmd(e *env) *cobra.Command {
 	var o teardownOptions
 	c := &cobra.Command{
 		Use:   "teardown",
-		Short: "Remove all that is ours from every firewall, and nothing else",
-		Long: `Remove our table, chains, sets and lines from every firewall, and nothing else.
-A running daemon sets its walls up again at once: stop it first.
-With --expired only what has ended goes; the unit runs that when it stops, since
-lines in hosts.deny do not end by themselves.`,
+		Short: "Remove everything of stoplog from the firewall, and nothing else",
+		Long: `Remove stoplog's table, chains, sets and lines from every firewall, and nothing
+else. A running daemon restores them at once: stop it first. With --expired,
+remove only blocks that have ended; the unit does that when it stops, because
+lines in hosts.deny do not expire by themselves.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runTeardown(c.Context(), e, o) },
 	}
-	c.Flags().StringVar(&o.config, "config", "", "the rules file, for the walls' names and places")
+	c.Flags().StringVar(&o.config, "config", "", "rules file, for the names and places of the firewall's objects")
+	c.Flags().StringVar(&o.lastGood, "last-good", "", "rules to use when the rules file has mistakes: see run")
 	c.Flags().StringVar(&o.name, "name", "", "name of the chains, tables and sets (default stoplog)")
 	c.Flags().BoolVar(&o.expired, "expired", false, "remove only blocks that have ended")
 	return c
 }
 
 func runTeardown(ctx context.Context, e *env, o teardownOptions) error {
-	set, problems, _ := e.loadRules(o.config)
+	set, _, _ := e.loadOrLastGood(runOptions{config: o.config, lastGood: o.lastGood})
 	if set == nil {
-		return e.rulesError(problems)
+		fmt.Fprintln(e.errw, "stoplog: the rules are broken: looking in the default places (run: stoplog check)")
+		var problems []rules.Problem
+		if set, problems = rules.LoadBytes("built-in", e.example, ""); set == nil {
+			return e.rulesError(problems)
+		}
 	}
 	var errs []error
 	for _, name := range []string{"nftables", "ipset", "iptables", "hosts.deny"} {
@@ -64,7 +71,7 @@ func warnOfRunning(ctx context.Context, e *env) {
 	if err != nil || st.DryRun {
 		return
 	}
-	fmt.Fprintf(e.errw, "stoplog: a stoplog is running (pid %d) and sets its walls up again at once: stop it, then tear down again\n", st.PID)
+	fmt.Fprintf(e.errw, "stoplog: stoplog is running (pid %d) and restores its firewall rules at once: stop it, then run teardown again\n", st.PID)
 }
 
 func tear(ctx context.Context, e *env, b firewall.Backend, expired bool) error {
@@ -77,6 +84,6 @@ func tear(ctx context.Context, e *env, b firewall.Backend, expired bool) error {
 	if err := b.Teardown(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.out, "%s: nothing of ours is left\n", b.Name())
+	fmt.Fprintf(e.out, "%s: removed\n", b.Name())
 	return nil
 }

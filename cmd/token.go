@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoplog/internal/daemon"
-	"stoplog/internal/web"
+	"stoplog/internal/httpd"
 )
 
 // tokenOptions say which file of tokens is meant.
@@ -24,26 +24,26 @@ func tokenCmd(e *env) *cobra.Command {
 	var o tokenOptions
 	c := &cobra.Command{
 		Use:   "token",
-		Short: "Tokens that let people in to the page",
-		Long: `Tokens that let people in to the page. Each has a name, which the audit trail
-shows for what was done by it. The file keeps their hashes alone; what is
-changed holds at once, and a token that is removed ends its sessions.`,
+		Short: "Manage logins to the web page",
+		Long: `Manage the tokens that log in to the web page. Each has a name, which the audit
+trail shows. The file contains only hashes. Changes apply at once, and removing
+a token ends its sessions.`,
 	}
 	f := c.PersistentFlags()
-	f.StringVar(&o.file, "file", "", "the file of tokens (default: listen.page.token_file of the rules, or else tokens in the state folder)")
-	f.StringVar(&o.config, "config", "", "the rules file (default "+DefaultRules+", or the built-in rules)")
-	f.StringVar(&o.state, "state", defaultState, "the folder that the state is kept in")
+	f.StringVar(&o.file, "file", "", "token file (default: listen.page.token_file of the rules, or tokens in the state directory)")
+	f.StringVar(&o.config, "config", "", "rules file (default "+DefaultRules+", or the built-in rules)")
+	f.StringVar(&o.state, "state", defaultState, "state directory")
 	add := &cobra.Command{
-		Use: "add NAME", Short: "Make a token and print it, once", Args: cobra.ExactArgs(1),
+		Use: "add NAME", Short: "Create a token and print it once", Args: cobra.ExactArgs(1),
 		Example: "  stoplog token add anna",
 		RunE:    func(_ *cobra.Command, args []string) error { return runTokenAdd(e, o, args[0]) },
 	}
 	list := withJSON(e, &cobra.Command{
-		Use: "list", Short: "Show the names of all tokens", Args: cobra.NoArgs,
+		Use: "list", Short: "List the names of all tokens", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return runTokenList(e, o) },
 	})
 	remove := &cobra.Command{
-		Use: "remove NAME", Short: "Take a token away and end its sessions", Args: cobra.ExactArgs(1),
+		Use: "remove NAME", Short: "Remove a token and end its sessions", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return runTokenRemove(e, o, args[0]) },
 	}
 	c.AddCommand(add, list, remove)
@@ -67,14 +67,14 @@ func runTokenAdd(e *env, o tokenOptions, name string) error {
 	if err != nil {
 		return err
 	}
-	secret, err := web.AddToken(path, name, time.Now())
-	if errors.Is(err, web.ErrTokenName) {
+	secret, err := httpd.AddToken(path, name, time.Now())
+	if errors.Is(err, httpd.ErrTokenName) {
 		return usage("%w", err)
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(e.errw, "This is shown once; only its hash is kept, in "+path+":")
+	fmt.Fprintln(e.errw, "The token is shown only now; its hash is stored in "+path+":")
 	_, err = fmt.Fprintln(e.out, secret)
 	return err
 }
@@ -90,7 +90,7 @@ func runTokenList(e *env, o tokenOptions) error {
 	if err != nil {
 		return err
 	}
-	ts, err := web.ReadTokens(path)
+	ts, err := httpd.ReadTokens(path)
 	if err != nil {
 		return err
 	}
@@ -110,9 +110,9 @@ func runTokenRemove(e *env, o tokenOptions, name string) error {
 	if err != nil {
 		return err
 	}
-	was, err := web.RemoveToken(path, name)
+	was, err := httpd.RemoveToken(path, name)
 	if err == nil && !was {
-		err = fmt.Errorf("there is no token %s; see: stoplog token list", name)
+		err = fmt.Errorf("no token %s; see: stoplog token list", name)
 	}
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
 	"stoplog/internal/control"
@@ -17,10 +17,10 @@ import (
 func topCmd(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "top",
-		Short: "Watch rates, newest blocks and fullest buckets; block, unblock and allow",
-		Long: `Watch rates, newest blocks and fullest buckets on a live screen. Tab goes to the
-other list, the arrows choose a row; u unblocks it, b blocks it, a allows it:
-the order is shown first and given by Enter. / searches the blocks, q ends.`,
+		Short: "Show a live view of rates, blocks and buckets",
+		Long: `Show a live view of rates, newest blocks and fullest buckets. Tab switches lists,
+arrow keys select a row; u unblocks it, b blocks it, a allows it, after you
+confirm with Enter. / searches the blocks, q quits.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runTop(c.Context(), e) },
 	}
@@ -28,14 +28,14 @@ the order is shown first and given by Enter. / searches the blocks, q ends.`,
 
 func runTop(ctx context.Context, e *env) error {
 	if !isTerminal(e.out) || !isTerminal(e.in) {
-		return usage("top needs a terminal; elsewhere: stoplog status, stoplog list")
+		return usage("top needs a terminal; use stoplog status or stoplog list instead")
 	}
 	c := e.client()
 	defer c.Close()
 	if _, err := c.Status(ctx); err != nil {
 		return err // before the screen is taken
 	}
-	p := tea.NewProgram(newTop(ctx, c), tea.WithContext(ctx), tea.WithInput(e.in), tea.WithOutput(e.out), tea.WithAltScreen(), tea.WithoutSignalHandler())
+	p := tea.NewProgram(newTop(ctx, c), tea.WithContext(ctx), tea.WithInput(e.in), tea.WithOutput(e.out), tea.WithoutSignalHandler())
 	_, err := p.Run()
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
 		return nil // ended by a signal
@@ -132,38 +132,17 @@ func (m top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.err != nil {
 			m.notice = "Not done: " + msg.err.Error()
 		}
-	case tea.KeyMsg:
-		return m.keys(msg)
+	case tea.PasteMsg:
+		if m.prompt != "" { // pasted text never gives an order
+			m = m.insert(msg.Content)
+		}
+	case tea.KeyPressMsg:
+		if m.prompt != "" {
+			return m.typed(msg)
+		}
+		return m.key(msg)
 	}
 	return m, nil
-}
-
-// keys takes the keys of a message: on a slow line several come at once.
-func (m top) keys(msg tea.KeyMsg) (tea.Model, tea.Cmd) {
-	var cmds []tea.Cmd
-	for _, k := range single(msg) {
-		var cmd tea.Cmd
-		if m.prompt != "" {
-			m, cmd = m.typed(k)
-		} else {
-			m, cmd = m.key(k)
-		}
-		if cmd != nil {
-			cmds = append(cmds, cmd)
-		}
-	}
-	return m, tea.Batch(cmds...)
-}
-
-func single(k tea.KeyMsg) []tea.KeyMsg {
-	if k.Type != tea.KeyRunes || k.Paste || len(k.Runes) < 2 {
-		return []tea.KeyMsg{k}
-	}
-	ks := make([]tea.KeyMsg, len(k.Runes))
-	for i, r := range k.Runes {
-		ks[i] = tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: k.Alt}
-	}
-	return ks
 }
 
 // rows is how long the list is that keys work on.
@@ -193,7 +172,7 @@ func isTarget(s string) bool {
 	return err == nil
 }
 
-func (m top) key(k tea.KeyMsg) (top, tea.Cmd) {
+func (m top) key(k tea.KeyPressMsg) (top, tea.Cmd) {
 	m.notice = ""
 	switch k.String() {
 	case "q", "ctrl+c":
@@ -234,22 +213,28 @@ func (m top) begin(prompt, text string) top {
 }
 
 // typed takes a key while something is being typed.
-func (m top) typed(k tea.KeyMsg) (top, tea.Cmd) {
-	switch k.Type {
-	case tea.KeyCtrlC, tea.KeyEsc:
+func (m top) typed(k tea.KeyPressMsg) (top, tea.Cmd) {
+	switch k.String() {
+	case "ctrl+c", "esc":
 		m.prompt, m.notice = "", "Nothing was changed."
-	case tea.KeyEnter:
+	case "enter":
 		return m.enter()
-	case tea.KeyBackspace:
+	case "backspace":
 		m.input = m.input[:max(0, len(m.input)-1)]
-	case tea.KeyCtrlU:
+	case "ctrl+u":
 		m.input = nil
-	case tea.KeyRunes, tea.KeySpace:
-		if len(m.input)+len(k.Runes) <= maxInput {
-			m.input = append(m.input[:len(m.input):len(m.input)], k.Runes...)
-		}
+	default:
+		m = m.insert(k.Text)
 	}
 	return m, nil
+}
+
+// insert appends text to what is being typed, unless it would grow too long.
+func (m top) insert(text string) top {
+	if more := []rune(text); len(m.input)+len(more) <= maxInput {
+		m.input = append(m.input[:len(m.input):len(m.input)], more...)
+	}
+	return m
 }
 
 // enter gives the order that was typed.
@@ -278,7 +263,7 @@ func (m top) enter() (top, tea.Cmd) {
 func topOrder(text string) (control.Order, error) {
 	f := strings.Fields(text)
 	if len(f) == 0 {
-		return control.Order{}, errors.New("an address or prefix is wanted")
+		return control.Order{}, errors.New("expected an address or prefix")
 	}
 	if _, err := parseTarget(f[0]); err != nil {
 		return control.Order{}, err
@@ -288,7 +273,7 @@ func topOrder(text string) (control.Order, error) {
 	if len(f) > 0 {
 		if d, err := rules.ParseDuration(f[0]); err == nil {
 			if d <= 0 {
-				return o, fmt.Errorf("%s: a time above 0 is wanted", f[0])
+				return o, fmt.Errorf("%s: expected a duration above 0", f[0])
 			}
 			o.TTL, f = d, f[1:]
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 
 	"stoplog/internal/control"
 )
@@ -84,14 +84,14 @@ func send(m top, msgs ...tea.Msg) top {
 
 // keys are key presses: words in <> are special keys.
 func keys(text string) (out []tea.Msg) {
-	special := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "tab": tea.KeyTab, "down": tea.KeyDown, "up": tea.KeyUp, "end": tea.KeyEnd, "back": tea.KeyBackspace, "clear": tea.KeyCtrlU}
+	special := map[string]tea.KeyPressMsg{"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "down": {Code: tea.KeyDown}, "up": {Code: tea.KeyUp}, "end": {Code: tea.KeyEnd}, "back": {Code: tea.KeyBackspace}, "clear": {Code: 'u', Mod: tea.ModCtrl}}
 	for text != "" {
 		if name, rest, ok := strings.Cut(strings.TrimPrefix(text, "<"), ">"); ok && text[0] == '<' {
-			out, text = append(out, tea.KeyMsg{Type: special[name]}), rest
+			out, text = append(out, special[name]), rest
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(text)
-		out, text = append(out, tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}}), text[n:]
+		out, text = append(out, tea.KeyPressMsg{Code: r, Text: string(r)}), text[n:]
 	}
 	return out
 }
@@ -112,23 +112,24 @@ func TestTopOrders(t *testing.T) {
 		{"<tab>b1h too loud<enter>", "block 198.51.100.0/28 1h0m0s too loud", "block done"},
 		{"b<clear>2001:db8::/64 2w x<back>y<enter>", "block 2001:db8::/64 336h0m0s y", "block done"},
 		{"u<esc>", "", "Nothing was changed."},
-		{"<tab><down>b<enter>", "", "an address or prefix is wanted"}, // the bucket of all has no prefix
-		{"u<clear>host.example<enter>", "", "is no address"},
-		{"b<clear>192.0.2.1 0s<enter>", "", "a time above 0"},
+		{"<tab><down>b<enter>", "", "expected an address or prefix"}, // the bucket of all has no prefix
+		{"u<clear>host.example<enter>", "", "is not an IP address"},
+		{"b<clear>192.0.2.1 0s<enter>", "", "expected a duration above 0"},
 		{"zx?", "", ""},
-		{"at once", "block 192.0.2.1 0s loud", "block done"},
+		{"paste", "block 192.0.2.1 0s loud", "block done"},
 	} {
 		f := fullDoor()
 		typed := keys(c.keys)
-		if c.keys == "at once" { // a slow line hands several keys on together
-			typed = append([]tea.Msg{tea.KeyMsg{Type: tea.KeyTab}, tea.KeyMsg{Type: tea.KeyDown}, tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("b192.0.2.1 loud")}}, keys("<enter>")...)
+		if c.keys == "paste" { // pasting gives no order by itself
+			typed = append(append([]tea.Msg{tea.PasteMsg{Content: "u\n"}}, keys("<tab><down>b")...), tea.PasteMsg{Content: "192.0.2.1 loud"})
+			typed = append(typed, keys("<enter>")...)
 		}
 		m := send(screen(t, f), typed...)
 		if got := strings.Join(f.orders, "; "); got != c.order {
 			t.Errorf("%s: ordered %q, want %q", c.keys, got, c.order)
 		}
-		if !strings.Contains(m.View(), c.says) {
-			t.Errorf("%s: the screen does not say %q:\n%s", c.keys, c.says, m.View())
+		if !strings.Contains(m.text(), c.says) {
+			t.Errorf("%s: the screen does not say %q:\n%s", c.keys, c.says, m.text())
 		}
 	}
 }
@@ -137,8 +138,8 @@ func TestTopSearch(t *testing.T) {
 	f := fullDoor()
 	m := send(screen(t, f), keys("/ssh <enter>")...)
 	m = send(m, m.look())
-	if f.search != "ssh" || !strings.Contains(m.View(), `with "ssh"`) {
-		t.Errorf("searched for %q\n%s", f.search, m.View())
+	if f.search != "ssh" || !strings.Contains(m.text(), `with "ssh"`) {
+		t.Errorf("searched for %q\n%s", f.search, m.text())
 	}
 	m = send(m, keys("<esc>")...)
 	send(m, m.look())
@@ -162,7 +163,7 @@ func TestTopFits(t *testing.T) {
 		for _, k := range []string{"", "b", "<tab>", "/"} {
 			m := send(screen(t, f), tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 			m = send(m, keys(k)...)
-			lines := strings.Split(m.View(), "\n")
+			lines := strings.Split(m.text(), "\n")
 			if len(lines) > m.height {
 				t.Errorf("%v %q: %d lines", size, k, len(lines))
 			}
@@ -186,19 +187,19 @@ func TestTopWithoutAnswer(t *testing.T) {
 	m := screen(t, f)
 	f.err = errors.New("no stoplog is running")
 	m = send(m, m.look())
-	if v := m.View(); !strings.Contains(v, "no stoplog is running") || !strings.Contains(v, "192.0.0.0/28") {
+	if v := m.text(); !strings.Contains(v, "no stoplog is running") || !strings.Contains(v, "192.0.0.0/28") {
 		t.Errorf("a daemon that went away: what was seen must stay, and be said to be old:\n%s", v)
 	}
 	m = send(m, keys("u<enter>")...)
-	if !strings.Contains(m.View(), "Not done: no stoplog is running") {
-		t.Errorf("\n%s", m.View())
+	if !strings.Contains(m.text(), "Not done: no stoplog is running") {
+		t.Errorf("\n%s", m.text())
 	}
 	f.err, f.blocks = nil, nil
 	m = send(m, m.look())
-	if strings.HasPrefix(m.View(), sgrBold+"no stoplog") || m.chosen() != "" {
-		t.Errorf("it came back:\n%s", m.View())
+	if strings.HasPrefix(m.text(), sgrBold+"no stoplog") || m.chosen() != "" {
+		t.Errorf("it came back:\n%s", m.text())
 	}
-	if v := newTop(t.Context(), f).View(); !strings.Contains(v, "asking") {
+	if v := newTop(t.Context(), f).text(); !strings.Contains(v, "asking") {
 		t.Errorf("before the first answer:\n%s", v)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
+
 	"stoplog/internal/control"
 )
 
@@ -15,8 +17,15 @@ const (
 	sgrOff     = "\x1b[0m"
 )
 
-// View draws the screen: never more lines or columns than the terminal has.
-func (m top) View() string {
+// View draws the screen.
+func (m top) View() tea.View {
+	v := tea.NewView(m.text())
+	v.AltScreen = true
+	return v
+}
+
+// text has never more lines or columns than the terminal.
+func (m top) text() string {
 	now := m.seen.live.Now
 	if now.IsZero() {
 		now = time.Now()
@@ -26,7 +35,7 @@ func (m top) View() string {
 	full := min(len(m.seen.live.Fullest), room/3)
 	lines = append(lines, m.heading(!m.buckets, m.blocksHeading()))
 	lines = append(lines, m.list(!m.buckets, m.blockRows(now), room-full)...)
-	lines = append(lines, "", m.heading(m.buckets, "FULLEST BUCKETS"))
+	lines = append(lines, "", m.heading(m.buckets, "CLOSE TO A BLOCK"))
 	lines = append(lines, m.list(m.buckets, m.bucketRows(), full)...)
 	for len(lines) < m.height-2 {
 		lines = append(lines, "")

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"stoplog/internal/firewall"
-	"stoplog/internal/lean"
+	"stoplog/internal/priv"
 )
 
 // wallOptions travel as one argument from `run` to the wall process.
@@ -21,13 +22,34 @@ type wallOptions struct {
 }
 
 func wallCmd(e *env) *cobra.Command {
-	return &cobra.Command{
+	var try bool
+	c := &cobra.Command{
 		Use:    "wall OPTIONS",
 		Short:  "The process that holds the firewall's rights; run starts it",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
-		RunE:   func(c *cobra.Command, args []string) error { return runWall(c.Context(), args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if try {
+				return tryWall(c.Context(), e, args[0])
+			}
+			return runWall(c.Context(), args[0])
+		},
 	}
+	c.Flags().BoolVar(&try, "try", false, "only prove that the walls would work, and leave nothing")
+	return c
+}
+
+// tryWall says which wall would be used with the rights that it has.
+func tryWall(ctx context.Context, e *env, arg string) error {
+	var o wallOptions
+	if err := json.Unmarshal([]byte(arg), &o); err != nil {
+		return usage("wall: reading the options: %w", err)
+	}
+	_, why, err := firewall.Select(ctx, o.Walls, o.Options)
+	if err == nil {
+		_, err = fmt.Fprintln(e.out, why)
+	}
+	return err
 }
 
 // runWall serves orders on the descriptors it inherited until the other side
@@ -35,10 +57,15 @@ func wallCmd(e *env) *cobra.Command {
 // other side, whose end is ours.
 func runWall(_ context.Context, arg string) error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	nameUs()
+	thrift()
 	ctx := context.Background()
 	var o wallOptions
 	if err := json.Unmarshal([]byte(arg), &o); err != nil {
 		return usage("wall: reading the options: %w", err)
+	}
+	if err := priv.ShutInherited(3); err != nil {
+		return fmt.Errorf("wall: %w", err)
 	}
 	cmds, changes, err := firewall.Inherited()
 	if err != nil {
@@ -54,6 +81,6 @@ func runWall(_ context.Context, arg string) error {
 	if len(bs) == 1 {
 		b = bs[0]
 	}
-	lean.GiveBack()
+	debug.FreeOSMemory()
 	return firewall.Serve(ctx, cmds, changes, b, o.Limits)
 }

@@ -52,7 +52,7 @@ func benchLatency(b *testing.B, wall string) {
 	p.launch(b, exec.Command("ip", host{ns}.args(binary, "run", "-v", "--config", p.config, "--state", filepath.Join(dir, "state"),
 		"--flags", filepath.Join(dir, "flags"), "--socket", p.socket(), "--user", "nobody")...))
 	defer func() { _ = p.cmd.Process.Signal(syscall.SIGTERM); <-p.ended }()
-	p.out.await(b, "wall stands")
+	p.out.await(b, "wall is set up")
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {
 		took = append(took, oneBlock(b, p, f, i))

@@ -138,8 +138,10 @@ func (b *tab) watch(ev any) {
 	case *runtime.EventExceptionThrown:
 		b.wrong = append(b.wrong, "a script failed: "+e.ExceptionDetails.Text)
 	case *log.EventEntryAdded:
-		// Refused logins are answered with their status, which Chromium logs.
-		if e.Entry.Level == log.EntryLevelError && !strings.Contains(e.Entry.Text, "status of 401") {
+		// Refused logins and missing pages are answered with their status,
+		// which Chromium logs.
+		expected := strings.Contains(e.Entry.Text, "status of 401") || strings.Contains(e.Entry.Text, "status of 404") && strings.HasSuffix(e.Entry.URL, "/none")
+		if e.Entry.Level == log.EntryLevelError && !expected {
 			b.wrong = append(b.wrong, "the browser complains: "+e.Entry.Text)
 		}
 	}
@@ -271,8 +273,9 @@ func TestPage(t *testing.T) {
 		as   []step
 	}{
 		{"desktop", []step{chromedp.EmulateViewport(1280, 900)}},
-		{"phone", []step{chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile, chromedp.EmulateTouch)}},
-		{"dark", []step{chromedp.EmulateViewport(1280, 900), dark}},
+		{"wide", []step{chromedp.EmulateViewport(1440, 900), dark}},
+		{"phone", []step{chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch), dark}},
+		{"narrow", []step{chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch)}},
 	} {
 		b := open(t, br, p.url, look.as...)
 		b.do(t, chromedp.Navigate(p.url), chromedp.WaitVisible(chromedp.CSS("#token")))
@@ -308,18 +311,26 @@ func (p *pageRun) work(t *testing.T, b *tab, look, addr string) {
 		t.Errorf("%s: still blocked:\n%s", look, l)
 	}
 	b.do(t, chromedp.SendKeys(chromedp.CSS("#allowwhy"), "our "+look))
-	b.press(t, `form[action="/allow"] button`, "Allowed "+addr+"/32 for 1w.")
+	b.press(t, `form[action="/allow"] button`, "Allowed "+addr+"/32 for 7d.")
 	if l := p.ask(t, "allow", "list"); !strings.Contains(l, addr) || !strings.Contains(l, time.Now().AddDate(0, 0, 7).Format("2006-01-02")) {
 		t.Errorf("%s: not allowed for a week:\n%s", look, l)
 	}
 	b.press(t, `form[action="/disallow"] button`, "no longer allowed")
 	b.do(t, chromedp.Navigate(b.url+"/"), chromedp.SendKeys(chromedp.CSS("#flag"), "captcha"))
-	b.press(t, `form[action="/flag/set"] button`, "Flag captcha is up for 2h.")
+	b.press(t, `form[action="/flag/set"] button`, "Flag captcha is raised for 2h.")
 	if l := p.ask(t, "flag", "list"); !strings.Contains(l, "page:anna") {
 		t.Errorf("%s: the flag is not page:anna's:\n%s", look, l)
 	}
-	b.press(t, `form[action="/flag/clear"] button`, "Flag captcha is down.")
-	for _, path := range []string{"blocks", "allowed"} {
+	b.press(t, `form[action="/flag/clear"] button`, "Flag captcha is cleared.")
+	b.do(t, chromedp.Navigate(b.url+"/none"))
+	b.see(t, "There is no page at this address")
+	b.do(t, chromedp.Navigate(b.url+"/look?addr=192.0.2.0/24"))
+	b.see(t, "192.0.2.0/24 is not blocked as a whole, but one prefix inside it is")
+	b.sound(t, look+"-inside")
+	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/block"] button`)))
+	b.see(t, "This blocks every address in 192.0.2.0/24.")
+	b.sound(t, look+"-confirm")
+	for _, path := range []string{"blocks", "allowed", "history"} {
 		b.do(t, chromedp.Navigate(b.url+"/"+path), chromedp.WaitVisible(chromedp.CSS("main table")))
 		b.sound(t, look+"-"+path)
 	}
@@ -328,8 +339,8 @@ func (p *pageRun) work(t *testing.T, b *tab, look, addr string) {
 	}
 }
 
-// TestPageLives: the overview follows by itself, and a page that was left
-// open over a restart loses nothing.
+// TestPageLives: every page follows by itself, also while it is used, says when
+// nobody answers, and goes on after a restart.
 func TestPageLives(t *testing.T) {
 	br := browser(t)
 	p := newPage(t)
@@ -341,20 +352,75 @@ func TestPageLives(t *testing.T) {
 	}
 	p.fails(t, "198.51.100.7")
 	b.see(t, "198.51.100.0/28")
+	const button = `document.querySelector("[aria-label='Unblock 198.51.100.0/28']")`
+	ask[bool](t, b, button+`.focus() || true`)
+	p.fails(t, "203.0.113.7")
+	b.see(t, "203.0.113.0/28")
+	b.wait(t, `document.activeElement === `+button)
+	b.do(t, chromedp.Navigate(b.url+"/blocks"))
+	b.see(t, "2 blocked")
+	p.fails(t, "192.0.2.7")
+	b.see(t, "3 blocked")
+	b.see(t, "192.0.2.0/28")
+
+	other := open(t, br, p.url)
+	other.logIn(t, p.token)
+	other.wait(t, `document.querySelector("[data-state]").textContent === "OK"`)
 	b.search(t, "198.51.100.7")
+	clock := ask[string](t, b, `document.getElementById("pulse").dataset.clock`)
+	b.do(t, chromedp.SendKeys(chromedp.CSS("#allowwhy"), "the new office"))
 	p.kill()
+	for _, x := range []*tab{b, other} {
+		x.see(t, "No answer since ")
+		x.wait(t, `document.title.startsWith("No answer")`)
+		if shots != "" {
+			x.sound(t, "noanswer"+ask[string](t, x, `location.pathname.slice(1)`))
+		}
+	}
+	if since := ask[string](t, b, `document.getElementById("noanswer").textContent`); !strings.HasPrefix(since, "No answer since ") || len(since) < len("No answer since "+clock) {
+		t.Errorf("the page says %q, want the time of the last answer, at or after %s", since, clock)
+	}
+	if well := ask[bool](t, other, `document.querySelector(".state").innerText.includes("OK")`); well {
+		t.Error("nobody answers, and the state is OK")
+	}
 	p.start(t)
 	p.out.waitFor(t, "msg=page", "listening")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("#allowwhy"), "the new office"))
-	b.press(t, `form[action="/allow"] button`, "stoplog was started anew")
-	b.see(t, "Your order is kept: Allow 198.51.100.7, reason “the new office”")
-	if shots != "" {
-		b.sound(t, "restart")
-	}
-	b.do(t, chromedp.SendKeys(chromedp.CSS("#token"), p.token+kb.Enter))
-	b.see(t, "Your order was not carried out yet: Allow 198.51.100.7")
+	b.wait(t, `document.getElementById("noanswer").hidden`)
+	other.wait(t, `document.querySelector("[data-state]").textContent === "OK"`)
 	if reason := ask[string](t, b, `document.getElementById("allowwhy").value`); reason != "the new office" {
+		t.Errorf("the reason became %q over the restart", reason)
+	}
+	b.press(t, `form[action="/allow"] button`, "Allowed 198.51.100.7/32 for 7d.")
+
+	// A login that ended loses nothing that was typed.
+	b.do(t, chromedp.SendKeys(chromedp.CSS("#blockwhy"), "it came back"))
+	p.ask(t, "token", "remove", "anna", "--config", p.config, "--state", filepath.Join(p.dir, "state"))
+	p.token = strings.TrimSpace(lastLine(p.ask(t, "token", "add", "anna", "--config", p.config, "--state", filepath.Join(p.dir, "state"))))
+	b.press(t, `form[action="/block"] button`, "Your input is kept: Block 198.51.100.7, reason “it came back”")
+	b.do(t, chromedp.SendKeys(chromedp.CSS("#token"), p.token+kb.Enter))
+	b.see(t, "Your input was not sent: Block 198.51.100.7")
+	if reason := ask[string](t, b, `document.getElementById("blockwhy").value`); reason != "it came back" {
 		t.Errorf("the reason came back as %q", reason)
 	}
-	b.press(t, `form[action="/allow"] button`, "Allowed 198.51.100.7/32 for 1w.")
+}
+
+// TestTenBlocksOnAPhone: the list of blocks is for a glance.
+func TestTenBlocksOnAPhone(t *testing.T) {
+	br := browser(t)
+	p := newPage(t)
+	for i := range 12 {
+		p.ask(t, "block", fmt.Sprintf("203.0.113.%d", 16*i+1), "--ttl", "1h", "--reason", "a reason of some length that must not take a line each")
+	}
+	b := open(t, br, p.url, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch))
+	b.logIn(t, p.token)
+	const whole = `[...document.querySelectorAll(".blocks tbody tr")].filter(r => r.getBoundingClientRect().bottom <= innerHeight).length`
+	if n := ask[int](t, b, whole); n < 10 {
+		t.Errorf("the overview shows %d blocks on one screen, want 10", n)
+	}
+	b.sound(t, "ten-overview")
+	b.do(t, chromedp.Navigate(b.url+"/blocks"), chromedp.WaitVisible(chromedp.CSS(".blocks")))
+	if n := ask[int](t, b, whole); n < 10 {
+		t.Errorf("the list shows %d blocks on one screen, want 10", n)
+	}
+	b.sound(t, "ten-blocks")
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"stoplog/internal/rules"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func (p *plainRun) replayed(t *testing.T, log string, end time.Time) (fs []block
 		if err := json.Unmarshal([]byte(l), &b); err != nil {
 			t.Fatalf("%q: %v", l, err)
 		}
-		ttl, err := time.ParseDuration(b.TTL)
+		ttl, err := rules.ParseDuration(b.TTL)
 		if b.Type != "block" {
 			continue
 		}

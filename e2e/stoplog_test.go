@@ -34,7 +34,7 @@ func (s *instance) start(t *testing.T) {
 	argv := append([]string{binary, "run", "--config", s.config, "--state", filepath.Join(s.dir, "state"),
 		"--flags", filepath.Join(s.dir, "flags"), "--socket", s.socket(), "--user", "nobody"}, s.extra...)
 	s.cmd, s.out = start(t, s.host, argv...)
-	s.out.waitFor(t, "wall stands")
+	s.out.waitFor(t, "wall is set up")
 }
 
 func (s *instance) socket() string { return filepath.Join(s.dir, "run", "stoplog.sock") }

@@ -8,22 +8,25 @@ import (
 
 // errShort is of saved bytes that end too early or make no sense. Whoever
 // stores them checks their sum; this only keeps a bug from becoming a panic.
-var errShort = errors.New("saved buckets are damaged")
+var errShort = errors.New("saved buckets are corrupt")
 
-const tableVersion = 1
+// tableVersion 1 lacked the number of events poured.
+const tableVersion = 2
 
 // AppendBinary appends the table to b: a version, the number of buckets, and
-// 32 bytes each. It can be restored into a table of any seed and maximum.
+// 34 bytes each. It can be restored into a table of any seed and maximum.
 func (t *Table) AppendBinary(b []byte) []byte {
 	b = append(b, tableVersion)
 	b = binary.LittleEndian.AppendUint64(b, t.evicted)
 	b = binary.AppendUvarint(b, uint64(t.n))
-	b = slices.Grow(b, t.n*slotBytes)
-	t.all(func(s *slot) {
+	b = slices.Grow(b, t.n*(slotBytes+2))
+	for i := range t.n {
+		s := t.slot(i)
 		for _, w := range [...]uint64{s.hi, s.lo, uint64(s.empty), s.meta} {
 			b = binary.LittleEndian.AppendUint64(b, w)
 		}
-	})
+		b = binary.LittleEndian.AppendUint16(b, *t.poured(i))
+	}
 	return b
 }
 
@@ -33,7 +36,8 @@ func (t *Table) AppendBinary(b []byte) []byte {
 func (t *Table) Restore(b []byte) (rest []byte, err error) {
 	t.Reset()
 	r := reader{b: b}
-	if r.byte() != tableVersion {
+	version := r.byte()
+	if version == 0 || version > tableVersion {
 		return nil, errShort
 	}
 	evicted, n := r.uint64(), r.count(slotBytes)
@@ -46,12 +50,16 @@ func (t *Table) Restore(b []byte) (rest []byte, err error) {
 			t.Reset()
 			return nil, errShort
 		}
+		poured := uint16(1)
+		if version > 1 {
+			poured = r.uint16()
+		}
 		p := t.seed.Spot(s.key())
 		to := t.find(p)
-		if to == nil {
+		if to < 0 {
 			to = t.insert(p, -maxAt)
 		}
-		*to = s
+		*t.slot(to), *t.poured(to) = s, poured
 		t.soonest, t.latest = min(t.soonest, s.empty), max(t.latest, s.empty)
 	}
 	t.evicted = evicted
@@ -76,7 +84,7 @@ func (t *Table) Fullest(n int, at int64) []Bucket {
 	}
 	first := slot{empty: -maxAt - 1}
 	if n < t.n {
-		first = t.nth(t.n - n + 1)
+		first = t.nth(t.n-n+1, nil, t.n)
 	}
 	var out []Bucket
 	t.all(func(s *slot) {
@@ -133,6 +141,13 @@ func (r *reader) byte() byte {
 func (r *reader) uint64() uint64 {
 	if p := r.take(8); p != nil {
 		return binary.LittleEndian.Uint64(p)
+	}
+	return 0
+}
+
+func (r *reader) uint16() uint16 {
+	if p := r.take(2); p != nil {
+		return binary.LittleEndian.Uint16(p)
 	}
 	return 0
 }

@@ -8,16 +8,16 @@ const distinctVersion = 1
 func (d *Distinct) AppendBinary(b []byte) []byte {
 	b = append(b, distinctVersion)
 	b = binary.LittleEndian.AppendUint64(b, d.evicted)
-	b = binary.AppendUvarint(b, uint64(len(d.keys)))
-	for k, r := range d.keys {
-		b = binary.LittleEndian.AppendUint64(appendKey(b, k), uint64(r.last))
+	b = binary.AppendUvarint(b, uint64(d.n))
+	d.each(func(r *ring) {
+		b = binary.LittleEndian.AppendUint64(appendKey(b, r.key), uint64(r.last))
 		b = binary.AppendUvarint(b, uint64(r.n))
 		for i := r.oldest; i != 0; i = d.nodes[i].newer {
 			v := &d.nodes[i]
-			b = binary.LittleEndian.AppendUint64(appendKey(b, v.value), uint64(v.count))
+			b = binary.LittleEndian.AppendUint64(appendKey(b, v.value), uint64(v.mark)<<32|uint64(v.count))
 			b = binary.LittleEndian.AppendUint64(b, uint64(v.last))
 		}
-	}
+	})
 	return b
 }
 
@@ -41,25 +41,27 @@ func (d *Distinct) Restore(b []byte) (rest []byte, err error) {
 }
 
 func (d *Distinct) restoreKey(r *reader) {
-	k, ring := r.key(), &ring{last: int64(r.uint64())}
-	if d.keys[k] != nil || ring.last != clamp(ring.last) {
+	k, last := r.key(), int64(r.uint64())
+	if r.bad || d.find(k) != nil || last != clamp(last) {
 		r.bad = true
+		return
 	}
-	d.keys[k] = ring
+	ring := d.add(k, last)
 	before := int64(-maxAt)
 	for range r.count(33) {
-		p := pair{k, r.key()}
-		count, last := int64(r.uint64()), int64(r.uint64())
-		if _, twice := d.values[p]; r.bad || twice || count < 0 || count > 1<<40 || last < before || last > ring.last {
+		value := r.key()
+		marked, last := r.uint64(), int64(r.uint64())
+		if r.bad || d.lookup(ring, value) != 0 || last < before || last > ring.last {
 			r.bad = true
 			return
 		}
 		before = last
-		if ring.n >= d.cap {
+		if int(ring.n) >= d.cap {
 			d.drop(ring, ring.oldest)
 		}
-		i := d.take(p)
-		d.nodes[i].count, d.nodes[i].last = int(count), last
+		i := d.take(ring, value)
+		v := &d.nodes[i]
+		v.count, v.mark, v.last = int32(min(marked&(1<<32-1), 1<<30)), uint32(marked>>32), last
 		d.link(ring, i)
 	}
 }

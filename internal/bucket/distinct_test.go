@@ -141,8 +141,8 @@ func TestDistinctEvictionIsExact(t *testing.T) {
 		}
 	}
 	d.Pour(v4Key(99), v4Key(1), 200, 1, l)
-	if d.Count(v4Key(15), 200, l) != 0 || d.Count(v4Key(13), 200, l) != 1 || d.Len() != 16 {
-		t.Errorf("got counts %d and %d of %d keys, want 0 and 1 of 16", d.Count(v4Key(15), 200, l), d.Count(v4Key(13), 200, l), d.Len())
+	if d.Count(v4Key(9), 200, l) != 0 || d.Count(v4Key(7), 200, l) != 1 || d.Len() != 13 {
+		t.Errorf("got counts %d and %d of %d keys, want 0 and 1 of 13", d.Count(v4Key(9), 200, l), d.Count(v4Key(7), 200, l), d.Len())
 	}
 }
 
@@ -194,5 +194,80 @@ func BenchmarkDistinctPour(b *testing.B) {
 	for b.Loop() {
 		i++
 		d.Pour(v4Key(i&0x3ff), v4Key(i*7&0xfff), int64(i)*1e6, 1, l)
+	}
+}
+
+// TestDistinctMarks: a value is forgotten for a mark that all its events had,
+// and marks are saved.
+func TestDistinctMarks(t *testing.T) {
+	k, l := v4Key(1), Spread{Over: 10, Within: time.Hour}
+	d := NewDistinct(0, 0, 0)
+	d.PourMarked(k, v4Key(10), 7, 0, 1, l) // always 7
+	d.PourMarked(k, v4Key(10), 7, 1, 1, l)
+	d.PourMarked(k, v4Key(11), 7, 2, 1, l) // two marks
+	d.PourMarked(k, v4Key(11), 8, 3, 1, l)
+	d.PourMarked(k, v4Key(11), 7, 4, 1, l)
+	d.PourMarked(k, v4Key(12), 7, 5, 1, l) // once without
+	d.Pour(k, v4Key(12), 6, 1, l)
+	again := NewDistinct(0, 0, 0)
+	if _, err := again.Restore(d.AppendBinary(nil)); err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]*Distinct{"live": d, "restored": again} {
+		for _, c := range []struct {
+			value uint32
+			mark  uint32
+			gone  bool
+		}{{10, 8, false}, {10, 0, false}, {10, 7, true}, {10, 7, false}, {11, 7, false}, {11, 8, false}, {12, 7, false}, {12, 0, false}, {99, 7, false}} {
+			if got := d.DeleteMarked(k, v4Key(c.value), c.mark); got != c.gone {
+				t.Errorf("%s: value %d by mark %d: deleted %v", name, c.value, c.mark, got)
+			}
+		}
+		if got := d.Count(k, 10, l); got != 2 {
+			t.Errorf("%s: %d values left, want 2", name, got)
+		}
+	}
+}
+
+// TestDistinctShedsTheFewest lets a Distinct make room, for a key and for a
+// value, and compares who goes with a sorted list of all.
+func TestDistinctShedsTheFewest(t *testing.T) {
+	l := Spread{Over: 3, Within: time.Hour}
+	for seed := range uint64(rounds(2000)) {
+		r := rand.New(rand.NewPCG(seed, 46))
+		maxKeys := 16 + r.IntN(40)
+		d := NewDistinct(20, maxKeys, 40+r.IntN(200))
+		most, at := 1+r.IntN(20), int64(0)
+		for range 40 * most {
+			at += r.Int64N(2) * sec
+			d.Pour(v4Key(r.Uint32N(uint32(maxKeys))), v4Key(r.Uint32N(uint32(most))), at, 1, l)
+		}
+		spare := v4Key(r.Uint32N(uint32(maxKeys)))
+		var all []weighed
+		d.each(func(r *ring) {
+			live := d.Count(r.key, at, l)
+			if live > 0 || r.key == spare {
+				all = append(all, weighed{r.key, live, r.last})
+			}
+		})
+		slices.SortFunc(all, weighed.compare)
+		keys, values := len(all), 0
+		for _, w := range all {
+			values += w.count
+		}
+		want := map[Key]int{}
+		for _, w := range all {
+			if w.key != spare && (keys > maxKeys-max(maxKeys/4, 1) || values > d.max/4*3) {
+				keys, values = keys-1, values-w.count
+				continue
+			}
+			want[w.key] = w.count
+		}
+		d.shed(spare, at, l)
+		got := map[Key]int{}
+		d.each(func(r *ring) { got[r.key] = int(r.n) })
+		if !reflect.DeepEqual(got, want) || d.Len() != len(want) || d.Values() != values {
+			t.Fatalf("seed %d: got %v, want %v", seed, got, want)
+		}
 	}
 }

@@ -24,14 +24,17 @@
 // # Bounds
 //
 // An attacker chooses the keys, so everything has a maximum. A Table that is
-// full first forgets its drained buckets; when that leaves less than a
-// sixteenth of room it drops the emptiest, those that would drain first, down
-// to fifteen sixteenths of its maximum, and counts them. To push out a bucket
-// that would take d to drain, a flood therefore needs fifteen sixteenths of
-// the maximum in other buckets that would all take longer than d: with a
-// million buckets and a bucket that holds five events, 4.7 million events
-// within the time that one drains, and not two or three events each from ten
-// million prefixes. Window and Distinct go by the same rule with what they
+// full first forgets its drained buckets; when that leaves less than an eighth
+// of room it drops others, down to seven eighths of its maximum, and counts
+// them. They are the emptiest, those that would drain first, of the networks
+// (/20 or /48, then /12 or /32) that hold most of the buckets, if some do, and
+// of all otherwise. To push out a stranger's bucket that would take d to
+// drain, a flood therefore needs seven eighths of the maximum in buckets that
+// would all take longer than d and that lie in so many networks that none
+// stands out: with 250,000 buckets and a bucket that holds five events, 1.25
+// million events, within the time that one drains, from 3,900 different /32s
+// of IPv6 or from all over IPv4. A /32 of one's own, or sixteen, do not do it,
+// whatever is sent from them. Window and Distinct go by the same rule with what they
 // have instead of a level: the fewest counted go first, of those the longest
 // silent.
 //

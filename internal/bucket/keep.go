@@ -1,9 +1,20 @@
 package bucket
 
-// keep drops every bucket that want refuses, and gives memory back when few
-// are left. It returns how many were dropped.
+// keep drops every bucket that want refuses. It returns how many they were.
 func (t *Table) keep(want func(*slot) bool) int {
-	gone, n := t.refused(want)
+	gone := make(set, (t.n+63)/64)
+	t.each(nil, func(i int, s *slot) {
+		if !want(s) {
+			gone[i/64] |= 1 << (i % 64)
+		}
+	})
+	return t.drop(gone)
+}
+
+// drop drops the buckets in gone, and gives memory back when few are left. It
+// returns how many they were.
+func (t *Table) drop(gone set) int {
+	n := t.bound(gone)
 	switch {
 	case n == 0:
 	case n == t.n:
@@ -21,23 +32,17 @@ type set []uint64
 
 func (s set) has(i int) bool { return s[i/64]>>(i%64)&1 != 0 }
 
-// refused lists the slots that want refuses, and bounds the others.
-func (t *Table) refused(want func(*slot) bool) (gone set, n int) {
-	gone = make(set, (t.n+63)/64)
+// bound bounds when the buckets drain that are not gone, and counts the others.
+func (t *Table) bound(gone set) (n int) {
 	t.soonest, t.latest = never, -never
-	for from := 0; from < t.n; from += chunkSlots {
-		slots := t.chunks[from/chunkSlots][:min(t.n-from, chunkSlots)]
-		for i := range slots {
-			s := &slots[i]
-			if !want(s) {
-				gone[(from+i)/64] |= 1 << ((from + i) % 64)
-				n++
-				continue
-			}
-			t.soonest, t.latest = min(t.soonest, s.empty), max(t.latest, s.empty)
+	t.each(nil, func(i int, s *slot) {
+		if gone.has(i) {
+			n++
+			return
 		}
-	}
-	return gone, n
+		t.soonest, t.latest = min(t.soonest, s.empty), max(t.latest, s.empty)
+	})
+	return n
 }
 
 // compact moves the slots together over many that are gone, and makes the
@@ -46,7 +51,7 @@ func (t *Table) compact(gone set) {
 	next := 0
 	for i := range t.n {
 		if !gone.has(i) {
-			*t.slot(next) = *t.slot(i)
+			t.move(next, i)
 			next++
 		}
 	}
@@ -72,7 +77,7 @@ func (t *Table) thin(gone set, n int) {
 		for !gone.has(hole) {
 			hole++
 		}
-		*t.slot(hole) = *t.slot(i)
+		t.move(hole, i)
 		moved[i-left] = uint32(hole + 1)
 		hole++
 	}

@@ -30,7 +30,7 @@ func (l Limit) Check() error {
 	case l.Leak <= 0:
 		return errors.New("leak is not positive")
 	case span(int64(l.Capacity), l.leak()) >= int64(MaxSpan)-min(l.leak(), int64(MaxSpan)):
-		return fmt.Errorf("capacity × leak is over %d days", MaxSpan/(24*time.Hour))
+		return fmt.Errorf("capacity × leak is longer than %d days", MaxSpan/(24*time.Hour))
 	}
 	return nil
 }

@@ -86,15 +86,53 @@ func (m *modelTable) sweep(at int64) int {
 
 func (m *modelTable) shed(at int64) {
 	m.sweep(at)
-	most := m.max - max(m.max/16, 1)
+	most := m.max - max(m.max/8, 1)
 	if len(m.buckets) <= most {
 		return
 	}
-	keys := m.keys()
-	for _, k := range keys[:len(keys)-most] {
+	n := len(m.buckets) - most
+	keys := m.crowd(n)
+	for _, k := range keys[:n] {
 		delete(m.buckets, k)
 		m.evicted++
 	}
+}
+
+// crowd lists those that may go when n must, the emptiest first: those of
+// networks that have more than every network could keep.
+func (m *modelTable) crowd(n int) []Key {
+	all := m.keys()
+	for _, c := range scales {
+		in, of, counts := map[uint64]int{}, map[Key]uint64{}, &census{c, make([]cell, cellsFor(len(all)))}
+		for _, k := range all {
+			if g, ok := c.network(&slot{hi: k.hi, lo: k.lo, meta: uint64(k.tag) << spanBits}); ok {
+				in[g]++
+				of[k] = g
+				counts.at(g).count++
+			}
+		}
+		share := len(all)
+		for ; share > 0; share-- {
+			over := 0
+			for _, x := range counts.cells {
+				over += max(int(x.count)-share, 0)
+			}
+			if over >= n {
+				break
+			}
+		}
+		if share < c.least {
+			continue
+		}
+		some := slices.DeleteFunc(slices.Clone(all), func(k Key) bool {
+			g, ok := of[k]
+			return !ok || in[g] <= share
+		})
+		if len(some) >= n {
+			return some
+		}
+	}
+	return all
 }
 
 // keys lists what it holds, the emptiest first.

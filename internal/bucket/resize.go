@@ -1,17 +1,21 @@
 package bucket
 
 import (
+	"math/bits"
 	"net/netip"
 	"unsafe"
 )
 
-const slotBytes = int(unsafe.Sizeof(slot{}))
+const (
+	slotBytes  = int(unsafe.Sizeof(slot{}))
+	chunkBytes = int(unsafe.Sizeof(chunk{}))
+)
 
 // chunkSlots is how many slots lie in a chunk: a page of memory.
 const chunkSlots = 128
 
 // The index is at most three quarters full and at least three eighths once it
-// has grown, so that a bucket takes 38 to 45 bytes.
+// has grown, so that a bucket takes 40 to 47 bytes.
 const fewestPlaces = 64
 
 // limit is how many buckets the table takes before its index grows.
@@ -30,39 +34,28 @@ func (t *Table) widen(at int64) {
 	}
 }
 
-// reindex makes the index anew, of so many places.
+// reindex rebuilds the index with that many places.
 func (t *Table) reindex(places int) {
 	if places == len(t.index) {
 		clear(t.index)
 	} else {
 		t.index = make([]uint32, places)
-		huge(t.index)
 	}
 	t.tombs = 0
-	var hashes [chunkSlots]uint64
-	for from := 0; from < t.n; from += chunkSlots {
-		slots := t.chunks[from/chunkSlots][:min(t.n-from, chunkSlots)]
-		looks := uint32(0)
-		for i := range slots {
-			s := &slots[i]
-			hashes[i] = t.seed.hash(s.hi, s.lo, s.tag())
-			looks |= t.index[t.home(hashes[i])]
-		}
-		t.looks = looks
-		for i := range slots {
-			t.enter(hashes[i], from+i)
-		}
-	}
+	i := 0
+	t.all(func(s *slot) {
+		t.enter(t.seed.hash(s.hi, s.lo, s.tag()), i)
+		i++
+	})
 }
 
 // stretch makes room for a sixteenth more slots, which come in one piece; those
 // of a small table take a page.
 func (t *Table) stretch() {
 	more := max(len(t.chunks)/16, 1)
-	piece := make([]slot, more*chunkSlots)
-	huge(piece)
-	for ; len(piece) > 0; piece = piece[chunkSlots:] {
-		t.chunks = append(t.chunks, (*[chunkSlots]slot)(piece))
+	piece := make([]chunk, more)
+	for i := range piece {
+		t.chunks = append(t.chunks, &piece[i])
 	}
 }
 
@@ -77,11 +70,29 @@ func (t *Table) trim() {
 func (t *Table) all(f func(*slot)) {
 	left := t.n
 	for _, c := range t.chunks {
-		slots := c[:min(left, chunkSlots)]
+		slots := c.slots[:min(left, chunkSlots)]
 		for i := range slots {
 			f(&slots[i])
 		}
 		left -= len(slots)
+	}
+}
+
+// each calls f with the slots of a set and their numbers, in order; nil is all.
+func (t *Table) each(in set, f func(int, *slot)) {
+	if in == nil {
+		i := 0
+		t.all(func(s *slot) {
+			f(i, s)
+			i++
+		})
+		return
+	}
+	for w, word := range in {
+		for ; word != 0; word &= word - 1 {
+			i := w*64 + bits.TrailingZeros64(word)
+			f(i, t.slot(i))
+		}
 	}
 }
 

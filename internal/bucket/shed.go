@@ -5,34 +5,29 @@ import (
 	"slices"
 )
 
-// shed makes room in a full table: first go the drained, then, if less than a
-// sixteenth is free, the emptiest.
+// shed makes room in a full table: first go the drained, then, if less than an
+// eighth is free, the emptiest of the networks that hold most of them.
 func (t *Table) shed(at int64) {
-	at = clamp(at)
-	drained := 0
-	if t.soonest <= at {
-		t.all(func(s *slot) {
-			if s.empty <= at {
-				drained++
-			}
-		})
+	t.Sweep(at)
+	most := t.max - max(t.max/8, 1)
+	if t.n > most {
+		t.evicted += uint64(t.evict(t.n - most))
 	}
-	most := t.max - max(t.max/16, 1)
-	if t.n-drained <= most {
-		t.Sweep(at)
-		return
-	}
-	// The drained are the first in order: they go along.
-	t.evicted += uint64(t.evict(t.n-most) - drained)
 }
 
-// evict drops the n buckets that would drain first and returns n; among equals
-// the order of keys decides, so that it never depends on the seed.
+// evict drops n buckets: of the crowd, or of all when there is none, those
+// that would drain first. Among equals the order of keys decides, so that it
+// never depends on the seed.
 func (t *Table) evict(n int) int {
-	last := t.nth(n)
-	return t.keep(func(s *slot) bool {
-		return s.empty > last.empty || s.empty == last.empty && compareSlots(s, &last) > 0
+	in, size := t.crowd(n)
+	last := t.nth(n, in, size)
+	gone := make(set, (t.n+63)/64)
+	t.each(in, func(i int, s *slot) {
+		if s.empty < last.empty || s.empty == last.empty && compareSlots(s, &last) <= 0 {
+			gone[i/64] |= 1 << (i % 64)
+		}
 	})
+	return t.drop(gone)
 }
 
 // compareSlots orders by emptiness and then by key.
@@ -66,16 +61,17 @@ func (s *slot) word(i int) uint64 {
 // few is how many slots are worth sorting.
 const few = 4096
 
-// nth returns the n-th slot in order, counted from 1. It counts into ranges
-// that get narrower, so it needs no memory to speak of and a few passes even
-// when a million buckets were poured in the same second.
-func (t *Table) nth(n int) slot {
-	var r bounds
+// nth returns the n-th slot in order, counted from 1, of the size slots that
+// are in a set. It counts into ranges that get narrower, so it needs no memory
+// to speak of and a few passes even when a million buckets were poured in the
+// same second.
+func (t *Table) nth(n int, in set, size int) slot {
+	r := bounds{in: in}
 	for i := range r.hi {
 		r.hi[i] = ^uint64(0)
 	}
 	r.lo[0], r.hi[0] = ordered(t.soonest), ordered(t.latest)
-	count := t.n
+	count := size
 	for w := range slotWords {
 		if w > 0 {
 			count = t.extent(w, &r)
@@ -93,8 +89,12 @@ func (t *Table) nth(n int) slot {
 // ordered is an instant as a word that orders likewise.
 func ordered(at int64) uint64 { return uint64(at) ^ 1<<63 }
 
-// bounds are what the words of slots lie within, from lo to hi.
-type bounds struct{ lo, hi [slotWords]uint64 }
+// bounds are what the words of slots lie within, from lo to hi, and the set of
+// slots that are looked at.
+type bounds struct {
+	lo, hi [slotWords]uint64
+	in     set
+}
 
 // holds reports whether every word of s lies within them. Most slots fail by
 // the first word.
@@ -113,7 +113,7 @@ func (r *bounds) holds(s *slot) bool {
 // extent counts the slots in range and draws the bounds of word w to them.
 func (t *Table) extent(w int, r *bounds) (count int) {
 	low, high := ^uint64(0), uint64(0)
-	t.all(func(s *slot) {
+	t.each(r.in, func(_ int, s *slot) {
 		if r.holds(s) {
 			x := s.word(w)
 			low, high, count = min(low, x), max(high, x), count+1
@@ -130,7 +130,7 @@ func (t *Table) narrow(w, n int, r *bounds) (before, count int) {
 	var parts [4096]int
 	low := r.lo[w]
 	shift := max(bits.Len64(r.hi[w]-low)-12, 0)
-	t.all(func(s *slot) {
+	t.each(r.in, func(_ int, s *slot) {
 		if x := ordered(s.empty); w == 0 && x >= low && x <= r.hi[0] {
 			parts[(x-low)>>shift&4095]++
 		} else if w > 0 && r.holds(s) {
@@ -149,7 +149,7 @@ func (t *Table) narrow(w, n int, r *bounds) (before, count int) {
 // pick sorts the slots in range and returns the n-th.
 func (t *Table) pick(n int, r *bounds) slot {
 	var in []slot
-	t.all(func(s *slot) {
+	t.each(r.in, func(_ int, s *slot) {
 		if r.holds(s) {
 			in = append(in, *s)
 		}

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -25,6 +26,14 @@ func (s *slot) last() int64   { return s.empty - s.span() }
 func (s *slot) key() Key      { return Key{s.hi, s.lo, s.tag()} }
 func (s *slot) is(k Key) bool { return s.lo == k.lo && s.hi == k.hi && s.tag() == k.tag }
 
+// chunk is slots that were allocated together, and beside each how many events
+// were poured since it was last empty. That number explains a breach and decides
+// nothing, so it stops at its largest value.
+type chunk struct {
+	slots  [chunkSlots]slot
+	poured [chunkSlots]uint16
+}
+
 // Table holds leaky buckets by key. It is not safe for concurrent use.
 //
 // Its slots lie close together in chunks, in the order in which they came; an
@@ -32,7 +41,8 @@ func (s *slot) is(k Key) bool { return s.lo == k.lo && s.hi == k.hi && s.tag() =
 // a key's slot. So a new bucket costs no moving of others, growing is one pass
 // over the slots, and an empty table takes no memory.
 type Table struct {
-	chunks  []*[chunkSlots]slot
+	chunks  []*chunk
+	recent  int      // the slot found last
 	index   []uint32 // 0: free; else a slot's number and one, and above numbers a tag of its hash
 	tombs   int      // places of the index whose slot is gone: a tag and no number
 	numbers uint32   // mask of the number in an index's place
@@ -43,7 +53,6 @@ type Table struct {
 	soonest int64 // no bucket drains before it
 	latest  int64 // nor after it
 	evicted uint64
-	looks   uint32 // keeps looks from being left out
 }
 
 // NewTable makes a table of at most so many buckets (0: DefaultMax; at least 16).
@@ -73,7 +82,7 @@ func (t *Table) Len() int { return t.n }
 func (t *Table) Max() int { return t.max }
 
 // Bytes is the memory the table takes.
-func (t *Table) Bytes() int { return len(t.chunks)*(chunkSlots*slotBytes+8) + 4*len(t.index) }
+func (t *Table) Bytes() int { return len(t.chunks)*(chunkBytes+8) + 4*len(t.index) }
 
 // Evicted counts the buckets that were not drained when they had to go.
 func (t *Table) Evicted() uint64 { return t.evicted }
@@ -83,25 +92,28 @@ func (t *Table) Evicted() uint64 { return t.evicted }
 // more than its capacity. n of 0 or less only looks. The zero Key holds
 // nothing.
 func (t *Table) Pour(k Key, at int64, n int, l Limit) (level int, breached bool) {
-	return t.PourSpot(t.seed.Spot(k), at, n, l)
+	return t.PourSpot(t.seed.Spot(k), at, n, 1, l)
 }
 
-// PourSpot is Pour of a key whose spot is known.
-func (t *Table) PourSpot(p Spot, at int64, n int, l Limit) (level int, breached bool) {
-	if n <= 0 || p.tag == 0 {
-		return t.Level(p.Key, at, l), false
+// PourSpot pours the given number of events, each weighing weight points, for a
+// key whose spot is known. The level it returns is in points.
+func (t *Table) PourSpot(p Spot, at int64, n, weight int, l Limit) (level int, breached bool) {
+	if n <= 0 || weight <= 0 || p.tag == 0 {
+		return t.LevelSpot(p, at, l), false
 	}
 	at = clamp(at)
-	s := t.find(p)
-	known := s != nil
+	i := t.find(p)
+	known := i >= 0
 	if !known {
-		s = t.insert(p, at)
+		i = t.insert(p, at)
 	}
+	s := t.slot(i)
 	now := max(at, s.last())
 	held := max(s.empty-now, 0)
+	t.count(i, n, held == 0)
 	leak := l.leak()
 	room := span(int64(l.Capacity), leak)
-	add := span(int64(n), leak)
+	add := span(int64(n)*int64(weight), leak)
 	full := max(held, min(held+add, room+add, int64(MaxSpan)))
 	s.empty = now + full
 	s.meta = s.meta&^uint64(MaxSpan) | uint64(full)
@@ -112,27 +124,56 @@ func (t *Table) PourSpot(p Spot, at int64, n int, l Limit) (level int, breached 
 }
 
 // Level is how many events the bucket of k holds at the instant at.
-func (t *Table) Level(k Key, at int64, l Limit) int {
-	s := t.find(t.seed.Spot(k))
-	if s == nil {
+func (t *Table) Level(k Key, at int64, l Limit) int { return t.LevelSpot(t.seed.Spot(k), at, l) }
+
+// LevelSpot is Level of a key whose spot is known.
+func (t *Table) LevelSpot(p Spot, at int64, l Limit) int {
+	i := t.find(p)
+	if i < 0 {
 		return 0
 	}
+	s := t.slot(i)
 	held := max(s.empty-max(clamp(at), s.last()), 0)
 	return events(held, l.leak())
 }
 
+// Poured is how many events the bucket of k took since it was last empty, at
+// most MaxPoured; events that have drained meanwhile count.
+func (t *Table) Poured(k Key) int {
+	i := t.find(t.seed.Spot(k))
+	if i < 0 {
+		return 0
+	}
+	return int(*t.poured(i))
+}
+
+// MaxPoured is the largest number that Poured tells apart from more.
+const MaxPoured = math.MaxUint16
+
+// count adds n events to what slot i took, which begins again once it was empty.
+func (t *Table) count(i, n int, wasEmpty bool) {
+	c := t.poured(i)
+	if wasEmpty {
+		*c = 0
+	}
+	*c = uint16(min(int(*c)+n, MaxPoured))
+}
+
 // Refill makes the bucket of k hold n events, or none, at the instant at, and
-// no more than that. The instant is kept: an event that comes late counts as
+// no more than that; of the events it took at most n are remembered. The instant is kept: an event that comes late counts as
 // being of then, as it would of what was taken out.
 func (t *Table) Refill(k Key, at int64, n int, l Limit) {
 	if k.tag == 0 {
 		return
 	}
 	p, at := t.seed.Spot(k), clamp(at)
-	s := t.find(p)
-	if s == nil {
-		s = t.insert(p, at)
+	i := t.find(p)
+	if i < 0 {
+		i = t.insert(p, at)
 	}
+	s := t.slot(i)
+	c := t.poured(i)
+	*c = uint16(min(int(*c), n))
 	full := span(int64(n), l.leak())
 	s.empty = at + full
 	s.meta = s.meta&^uint64(MaxSpan) | uint64(full)
@@ -145,14 +186,45 @@ func (t *Table) home(h uint64) int { return int(uint32(h)) & (len(t.index) - 1) 
 // tag is what of a hash is kept in the index beside the slot's number.
 func (t *Table) tag(h uint64) uint32 { return uint32(h>>32) &^ t.numbers }
 
-func (t *Table) slot(i int) *slot { return &t.chunks[i/chunkSlots][i%chunkSlots] }
+func (t *Table) slot(i int) *slot { return &t.chunks[i/chunkSlots].slots[i%chunkSlots] }
 
-// find returns the bucket of p, nil when there is none.
-func (t *Table) find(p Spot) *slot {
-	if at := t.search(p); at >= 0 {
-		return t.slot(int(t.index[at]&t.numbers) - 1)
+func (t *Table) poured(i int) *uint16 { return &t.chunks[i/chunkSlots].poured[i%chunkSlots] }
+
+// move copies slot from over slot to.
+func (t *Table) move(to, from int) {
+	*t.slot(to), *t.poured(to) = *t.slot(from), *t.poured(from)
+}
+
+// Touch reads the place where a search for p begins, and returns what is there.
+// Who is about to ask several tables touches all of them first: the reads do not
+// wait for each other, as the searches would.
+func (t *Table) Touch(p Spot) uint32 {
+	if len(t.index) == 0 {
+		return 0
 	}
-	return nil
+	return t.index[int(uint32(p.hash))&(len(t.index)-1)]
+}
+
+// TouchSlot reads, after Touch, the slot that the place names.
+func (t *Table) TouchSlot(p Spot) uint32 {
+	v := t.Touch(p)
+	if v&t.numbers == 0 || v&^t.numbers != t.tag(p.hash) {
+		return 0
+	}
+	return uint32(t.slot(int(v&t.numbers) - 1).lo)
+}
+
+// find returns the number of the bucket of p, -1 when there is none. Who asks for
+// a level mostly pours next.
+func (t *Table) find(p Spot) int {
+	if t.recent < t.n && t.slot(t.recent).is(p.Key) {
+		return t.recent
+	}
+	if at := t.search(p); at >= 0 {
+		t.recent = int(t.index[at]&t.numbers) - 1
+		return t.recent
+	}
+	return -1
 }
 
 // search returns the place of the index that names the bucket of p, -1 when
@@ -181,8 +253,9 @@ func (t *Table) place(i int) int {
 	return at
 }
 
-// insert adds a drained bucket for p, which has none, making room first.
-func (t *Table) insert(p Spot, at int64) *slot {
+// insert adds a drained bucket for p, which has none, making room first. It
+// returns the bucket's number.
+func (t *Table) insert(p Spot, at int64) int {
 	if t.n >= t.max {
 		t.shed(at)
 	}
@@ -192,11 +265,11 @@ func (t *Table) insert(p Spot, at int64) *slot {
 	if t.n == len(t.chunks)*chunkSlots {
 		t.stretch()
 	}
-	s := t.slot(t.n)
-	*s = slot{hi: p.hi, lo: p.lo, empty: at, meta: uint64(p.Key.tag) << spanBits}
-	t.enter(p.hash, t.n)
+	i := t.n
+	*t.slot(i), *t.poured(i) = slot{hi: p.hi, lo: p.lo, empty: at, meta: uint64(p.Key.tag) << spanBits}, 0
+	t.enter(p.hash, i)
 	t.n++
-	return s
+	return i
 }
 
 // enter names slot i in the index, which has room.
@@ -223,7 +296,7 @@ func (t *Table) Delete(k Key) bool {
 	if last := t.n; last != int(gone)-1 { // it takes the place
 		at := t.place(last)
 		t.index[at] = t.index[at]&^t.numbers | gone
-		*t.slot(int(gone) - 1) = *t.slot(last)
+		t.move(int(gone)-1, last)
 	}
 	t.trim()
 	return true

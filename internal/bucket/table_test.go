@@ -156,12 +156,16 @@ func same(t *testing.T, tab *Table, m *modelTable) {
 // TestEvictionIgnoresSeed floods tables of different seeds, most buckets being
 // poured within the same second, and wants the same survivors.
 func TestEvictionIgnoresSeed(t *testing.T) {
+	size := 20000
+	if testing.Short() {
+		size = 4000
+	}
 	lim := Limit{5, time.Minute}
-	model := newModel(20000)
-	tabs := []*Table{NewTable(20000, 1), NewTable(20000, 2), NewTable(20000, 0)}
+	model := newModel(size)
+	tabs := []*Table{NewTable(size, 1), NewTable(size, 2), NewTable(size, 0)}
 	r := rand.New(rand.NewPCG(7, 7))
-	for i := range 60000 {
-		k, at := v4Key(r.Uint32N(1<<20)), int64(i/20000)*sec
+	for i := range 3 * size {
+		k, at := v4Key(r.Uint32N(1<<20)), int64(i/size)*sec
 		model.pour(k, at, 1, lim)
 		for _, tab := range tabs {
 			tab.Pour(k, at, 1, lim)
@@ -368,4 +372,59 @@ func ExampleTable() {
 	// 192.0.2.64/28 1m15s 4 false
 	// 192.0.2.64/28 1m20s 5 false
 	// 192.0.2.64/28 1m25s 6 true
+}
+
+// TestPoured counts the events since the bucket was last empty, apart from the
+// points they weigh, over drains, moves of slots, saving and restoring.
+func TestPoured(t *testing.T) {
+	tab, lim, k := NewTable(1000, 1), Limit{100, time.Minute}, v4Key(7)
+	seed := NewSeed(1)
+	pour := func(at int64, n, weight int) { tab.PourSpot(seed.Spot(k), at, n, weight, lim) }
+	for i := range uint32(300) { // others before and behind it
+		tab.Pour(v4Key(1000+i), 0, 1, lim)
+	}
+	pour(0, 1, 3)
+	pour(sec, 2, 3)
+	if got, level := tab.Poured(k), tab.Level(k, sec, lim); got != 3 || level != 9 {
+		t.Errorf("got %d events and %d points, want 3 and 9", got, level)
+	}
+	for i := range uint32(300) {
+		tab.Pour(v4Key(2000+i), 0, 1, lim)
+		tab.Delete(v4Key(1000 + i))
+	}
+	if got := tab.Poured(k); got != 3 {
+		t.Errorf("after slots moved: got %d, want 3", got)
+	}
+	saved := tab.AppendBinary(nil)
+	other := NewTable(1000, 2)
+	if rest, err := other.Restore(saved); err != nil || len(rest) > 0 || other.Poured(k) != 3 {
+		t.Errorf("restored: got %d, %v, want 3", other.Poured(k), err)
+	}
+	pour(4*60*sec, 1, 1) // some drained, not all
+	if got := tab.Poured(k); got != 4 {
+		t.Errorf("partly drained: got %d, want 4", got)
+	}
+	pour(60*60*sec, 1, 1)
+	if got := tab.Poured(k); got != 1 {
+		t.Errorf("after it was empty: got %d, want 1", got)
+	}
+	pour(60*60*sec, MaxPoured, 1)
+	if got := tab.Poured(k); got != MaxPoured {
+		t.Errorf("over the largest: got %d, want %d", got, MaxPoured)
+	}
+}
+
+// TestRestoreVersion1 reads what was saved before events were counted apart.
+func TestRestoreVersion1(t *testing.T) {
+	tab, lim := NewTable(100, 1), Limit{5, time.Minute}
+	tab.Pour(v4Key(7), 0, 4, lim)
+	saved := tab.AppendBinary(nil)
+	saved[0] = 1
+	saved = saved[:len(saved)-2] // of the one bucket
+	if rest, err := tab.Restore(saved); err != nil || len(rest) > 0 {
+		t.Fatalf("got %d bytes left, %v", len(rest), err)
+	}
+	if got := tab.Level(v4Key(7), 0, lim); got != 4 {
+		t.Errorf("got level %d, want 4", got)
+	}
 }

@@ -26,8 +26,8 @@ func (l Rolling) keep() int { return min(max(l.Count, 0), MaxCount-1) + 1 }
 
 func (l Rolling) within() int64 { return max(int64(l.Within), 1) }
 
-// Window counts events by key within a rolling window, exactly: the instants
-// of the latest of them are kept, 8 bytes each, as many as the count needs.
+// Window counts events by key within a rolling window, exactly: the instants of
+// the latest points are kept, 9 bytes each, as many as the count needs.
 // An event of t is within the window at u while t > u − Within. It is not safe
 // for concurrent use.
 type Window struct {
@@ -38,9 +38,11 @@ type Window struct {
 	evicted  uint64
 }
 
-// series is the instants of one key, oldest first, in a ring.
+// series is the instants of one key's points, oldest first, in a ring, and which
+// of them are the last of an event.
 type series struct {
 	at   []int64
+	ends []bool
 	head int
 	n    int
 	keep int   // the most that any pour asked to keep
@@ -49,7 +51,10 @@ type series struct {
 
 // seriesBytes is what a key takes besides its instants, the map's slack
 // included.
-const seriesBytes = 160
+const seriesBytes = 184
+
+// pointBytes is what a point takes.
+const pointBytes = 9
 
 // NewWindow makes a window of at most so many keys and bytes (0: 65,536 keys,
 // 16 MiB).
@@ -69,13 +74,12 @@ func (w *Window) Len() int        { return len(w.keys) }
 func (w *Window) Bytes() int      { return w.bytes }
 func (w *Window) Evicted() uint64 { return w.evicted }
 
-// Pour adds n events of k at the instant at. It returns how many the window
-// then holds, at most Count+1, and whether that is more than Count. n of 0 or
-// less only looks.
-func (w *Window) Pour(k Key, at int64, n int, l Rolling) (count int, breached bool) {
-	if n <= 0 || k.tag == 0 {
-		count = w.Count(k, at, l)
-		return count, false
+// Pour adds n events of k at the instant at, each of weight points. It returns
+// how many points the window then holds, at most Count plus weight, and whether that is
+// more than Count. n or weight of 0 or less only looks.
+func (w *Window) Pour(k Key, at int64, n, weight int, l Rolling) (points int, breached bool) {
+	if n <= 0 || weight <= 0 || k.tag == 0 {
+		return w.Count(k, at, l), false
 	}
 	at = clamp(at)
 	s := w.keys[k]
@@ -83,22 +87,39 @@ func (w *Window) Pour(k Key, at int64, n int, l Rolling) (count int, breached bo
 		s = w.insert(k, at, l)
 	}
 	s.last = max(s.last, at)
-	s.keep = max(s.keep, l.keep())
+	keep := min(l.keep()+weight-1, MaxCount)
+	s.keep = max(s.keep, keep)
 	s.expire(s.last - l.within())
 	before := len(s.at)
-	for range min(n, s.keep) {
-		s.push(s.last)
+	for i := min(n*weight, s.keep); i > 0; i-- {
+		s.push(s.last, (i-1)%weight == 0)
 	}
-	w.bytes += 8 * (len(s.at) - before)
+	w.bytes += pointBytes * (len(s.at) - before)
 	// The key poured last is as new as can be: it stays whatever it takes.
 	if w.bytes > w.maxBytes {
 		w.shed(k, at, l)
 	}
-	count = min(s.n, l.keep())
-	return count, count > l.keep()-1
+	points = min(s.n, keep)
+	return points, points > l.keep()-1
 }
 
-// Count is how many events of k the window holds at the instant at, at most
+// Events is how many events weighed the points that the window holds of k at the
+// instant at.
+func (w *Window) Events(k Key, at int64, l Rolling) int {
+	s := w.keys[k]
+	if s == nil {
+		return 0
+	}
+	events := 0
+	for i := s.n - s.count(max(clamp(at), s.last)-l.within()); i < s.n; i++ {
+		if s.ends[(s.head+i)%len(s.at)] {
+			events++
+		}
+	}
+	return events
+}
+
+// Count is how many points of k the window holds at the instant at, at most
 // Count+1.
 func (w *Window) Count(k Key, at int64, l Rolling) int {
 	s := w.keys[k]
@@ -141,24 +162,25 @@ func (s *series) drop() {
 	s.n--
 }
 
-// push adds the latest instant, dropping the oldest beyond keep.
-func (s *series) push(at int64) {
+// push adds the latest point, dropping the oldest beyond keep.
+func (s *series) push(at int64, end bool) {
 	if s.n == s.keep {
 		s.drop()
 	}
 	if s.n == len(s.at) {
 		s.resize(min(max(2*s.n, 4), s.keep))
 	}
-	s.at[(s.head+s.n)%len(s.at)] = at
+	i := (s.head + s.n) % len(s.at)
+	s.at[i], s.ends[i] = at, end
 	s.n++
 }
 
 func (s *series) resize(n int) {
-	at := make([]int64, n)
+	at, ends := make([]int64, n), make([]bool, n)
 	for i := range s.n {
-		at[i] = s.get(i)
+		at[i], ends[i] = s.get(i), s.ends[(s.head+i)%len(s.at)]
 	}
-	s.at, s.head = at, 0
+	s.at, s.ends, s.head = at, ends, 0
 }
 
 // Sweep forgets the keys that count nothing at the instant at, and returns how
@@ -179,7 +201,7 @@ func (w *Window) Delete(k Key) bool {
 	if s == nil {
 		return false
 	}
-	w.bytes -= seriesBytes + 8*len(s.at)
+	w.bytes -= seriesBytes + pointBytes*len(s.at)
 	delete(w.keys, k)
 	return true
 }
@@ -231,7 +253,8 @@ func (a weighed) compare(b weighed) int {
 	return cmp.Or(cmp.Compare(a.count, b.count), cmp.Compare(a.last, b.last), a.key.compare(b.key))
 }
 
-const windowVersion = 1
+// windowVersion 1 did not mark the last point of an event.
+const windowVersion = 2
 
 // AppendBinary appends the window to b.
 func (w *Window) AppendBinary(b []byte) []byte {
@@ -244,6 +267,11 @@ func (w *Window) AppendBinary(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(s.n))
 		for i := range s.n {
 			b = binary.LittleEndian.AppendUint64(b, uint64(s.get(i)))
+			end := byte(0)
+			if s.ends[(s.head+i)%len(s.at)] {
+				end = 1
+			}
+			b = append(b, end)
 		}
 	}
 	return b
@@ -259,9 +287,10 @@ func (w *Window) Restore(b []byte) (rest []byte, err error) {
 	for range r.count(30) {
 		k, s := r.key(), &series{last: int64(r.uint64()), keep: r.uint32()}
 		s.n = r.count(8)
-		s.at = make([]int64, s.n)
+		s.at, s.ends = make([]int64, s.n), make([]bool, s.n)
 		for i := range s.at {
 			s.at[i] = int64(r.uint64())
+			s.ends[i] = version == 1 || r.byte() != 0
 		}
 		if s.n > s.keep || s.keep > MaxCount || !slices.IsSorted(s.at) || s.n > 0 && s.at[s.n-1] > s.last || s.last != clamp(s.last) {
 			r.bad = true
@@ -269,9 +298,9 @@ func (w *Window) Restore(b []byte) (rest []byte, err error) {
 		keys[k] = s
 	}
 	for _, s := range keys {
-		bytes += seriesBytes + 8*len(s.at)
+		bytes += seriesBytes + pointBytes*len(s.at)
 	}
-	if r.bad || version != windowVersion {
+	if r.bad || version == 0 || version > windowVersion {
 		w.keys, w.bytes = map[Key]*series{}, 0
 		return nil, errShort
 	}

@@ -94,7 +94,7 @@ func TestWindowTimeline(t *testing.T) {
 		{121, 1, 1, false},
 		{500, 9, 4, true},
 	} {
-		count, breached := w.Pour(k, int64(r.at)*sec, r.n, l)
+		count, breached := w.Pour(k, int64(r.at)*sec, r.n, 1, l)
 		if count != r.count || breached != r.breached {
 			t.Errorf("row %d: got %d, %v, want %d, %v", i, count, breached, r.count, r.breached)
 		}
@@ -110,7 +110,7 @@ func TestWindowAgainstModel(t *testing.T) {
 		w, m := NewWindow(most, 0), &modelWindow{keys: map[Key]*modelSeries{}, max: most}
 		l := Rolling{Count: 12, Within: time.Duration(1 + r.IntN(1000))}
 		keys, at := 1+r.IntN(60), int64(0)
-		w.Pour(v4Key(0), 0, 1, l)
+		w.Pour(v4Key(0), 0, 1, 1, l)
 		m.pour(v4Key(0), 0, 1, l)
 		for step := range 200 {
 			at = timeline(r, at, int64(l.Within)/4+1)
@@ -119,7 +119,7 @@ func TestWindowAgainstModel(t *testing.T) {
 			if len(m.keys) > 1 && m.keys[k] != nil && len(m.keys[k].at) > 0 {
 				pour.Count = r.IntN(12)
 			}
-			gc, gb := w.Pour(k, at, n, pour)
+			gc, gb := w.Pour(k, at, n, 1, pour)
 			wc, wb := m.pour(k, at, n, pour)
 			if gc != wc || gb != wb || w.Len() != len(m.keys) || w.Evicted() != m.evicted {
 				t.Fatalf("seed %d step %d: pour %d of %v at %d: got %d, %v, want %d, %v; %d keys, want %d; %d evicted, want %d",
@@ -147,14 +147,14 @@ func TestWindowStaysInItsBytes(t *testing.T) {
 	const most = 1 << 20
 	w, l := NewWindow(1<<20, most), Rolling{Count: 100, Within: time.Hour}
 	warm := v4Key(0xffffffff)
-	w.Pour(warm, 0, 100, l)
+	w.Pour(warm, 0, 100, 1, l)
 	for i := range 200_000 {
-		w.Pour(v4Key(uint32(i)), int64(i), 1+i%3, l)
+		w.Pour(v4Key(uint32(i)), int64(i), 1+i%3, 1, l)
 		if w.Bytes() > most {
 			t.Fatalf("got %d bytes, want at most %d", w.Bytes(), most)
 		}
 	}
-	if _, breached := w.Pour(warm, sec, 1, l); !breached {
+	if _, breached := w.Pour(warm, sec, 1, 1, l); !breached {
 		t.Error("the window that was filling was pushed out")
 	}
 	if w.Evicted() == 0 {
@@ -165,8 +165,8 @@ func TestWindowStaysInItsBytes(t *testing.T) {
 func TestWindowDeleteWithin(t *testing.T) {
 	w, l := NewWindow(0, 0), Rolling{Count: 5, Within: time.Minute}
 	in, out := KeyOf(netip.MustParsePrefix("192.0.2.0/28")), KeyOf(netip.MustParsePrefix("192.0.2.16/28"))
-	w.Pour(in, 0, 2, l)
-	w.Pour(out, 0, 2, l)
+	w.Pour(in, 0, 2, 1, l)
+	w.Pour(out, 0, 2, 1, l)
 	if got := w.DeleteWithin(netip.MustParsePrefix("192.0.2.0/28")); got != 1 || w.Count(in, 0, l) != 0 || w.Count(out, 0, l) != 2 {
 		t.Errorf("got %d deleted, counts %d and %d, want 1, 0 and 2", got, w.Count(in, 0, l), w.Count(out, 0, l))
 	}
@@ -180,7 +180,7 @@ func FuzzRestoreWindow(f *testing.F) {
 	w, l := NewWindow(0, 0), Rolling{Count: 5, Within: time.Minute}
 	f.Add(w.AppendBinary(nil))
 	for i := range 9 {
-		w.Pour(v4Key(uint32(i)), int64(i), i, l)
+		w.Pour(v4Key(uint32(i)), int64(i), i, 1, l)
 	}
 	f.Add(w.AppendBinary(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -189,7 +189,7 @@ func FuzzRestoreWindow(f *testing.F) {
 			t.Errorf("after %v: %d keys, want none", err, w.Len())
 		}
 		for i := range 20 {
-			w.Pour(v4Key(uint32(i)), int64(i), i, l)
+			w.Pour(v4Key(uint32(i)), int64(i), i, 1, l)
 		}
 		if w.Len() > len(b)+20 {
 			t.Errorf("got %d keys out of %d bytes", w.Len(), len(b))
@@ -203,7 +203,7 @@ func BenchmarkWindowPour(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		i++
-		w.Pour(v4Key(uint32(i)&0x3fff), int64(i)*sec/1000, 1, l)
+		w.Pour(v4Key(uint32(i)&0x3fff), int64(i)*sec/1000, 1, 1, l)
 	}
 }
 
@@ -212,11 +212,30 @@ func ExampleWindow() {
 	limit := Rolling{Count: 2, Within: time.Minute}
 	k := KeyOfText(0, []byte("root"))
 	for _, at := range []time.Duration{0, 40 * time.Second, 60 * time.Second, 90 * time.Second} {
-		fmt.Println(w.Pour(k, int64(at), 1, limit))
+		fmt.Println(w.Pour(k, int64(at), 1, 1, limit))
 	}
 	// Output:
 	// 1 false
 	// 2 false
 	// 2 false
 	// 3 true
+}
+
+// TestWindowEvents counts events apart from the points they weigh.
+func TestWindowEvents(t *testing.T) {
+	w, k, l := NewWindow(0, 0), v4Key(7), Rolling{Count: 10, Within: time.Minute}
+	w.Pour(k, 0, 2, 3, l)
+	w.Pour(k, 30*sec, 1, 4, l)
+	if points, events := w.Count(k, 30*sec, l), w.Events(k, 30*sec, l); points != 10 || events != 3 {
+		t.Errorf("got %d points and %d events, want 10 and 3", points, events)
+	}
+	saved := w.AppendBinary(nil)
+	other := NewWindow(0, 0)
+	if _, err := other.Restore(saved); err != nil || other.Events(k, 61*sec, l) != 1 || other.Count(k, 61*sec, l) != 4 {
+		t.Errorf("restored: got %d events, %v, want 1", other.Events(k, 61*sec, l), err)
+	}
+	// What filled the window is exact, although it keeps little more than its count.
+	if points, _ := w.Pour(k, 31*sec, 1, 9, l); points != 19 || w.Events(k, 31*sec, l) != 4 {
+		t.Errorf("over the count: got %d points and %d events, want 19 and 4", points, w.Events(k, 31*sec, l))
+	}
 }

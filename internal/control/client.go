@@ -121,9 +121,9 @@ func call[A any](ctx context.Context, c *Client, method, path string, q any) (a 
 func (c *Client) explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%w (nobody answers on %s; start it with: stoplog run)", ErrNoDaemon, c.socket)
+		return fmt.Errorf("%w (no answer on %s; start it with: stoplog run)", ErrNoDaemon, c.socket)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("opening %s: permission denied (root and the stoplog group may)", c.socket)
+		return fmt.Errorf("opening %s: permission denied (only root and the group stoplog can use it)", c.socket)
 	}
 	return fmt.Errorf("asking the daemon on %s: %w", c.socket, err)
 }

@@ -149,7 +149,7 @@ func TestListen(t *testing.T) {
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(file, -1); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := Listen(file, -1); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("over a file: %v", err)
 	}
 	if b, _ := os.ReadFile(file); string(b) != "precious" {

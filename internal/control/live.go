@@ -11,7 +11,8 @@ type Live struct {
 	Now time.Time `json:"now"`
 	// Minutes are the last hour's, the oldest first; the last one still runs.
 	Minutes []Minute `json:"minutes"`
-	Fullest []Level  `json:"fullest"` // at most 20, the fullest first
+	// Fullest are the fullest buckets of keys that are not blocked, at most 20.
+	Fullest []Level `json:"fullest"`
 }
 
 // Minute is what happened within one minute of the wall clock, counted when

@@ -8,6 +8,9 @@ import (
 
 // peerOf names the user at the other end (SO_PEERCRED, unix(7)).
 func peerOf(c net.Conn) string {
+	if b, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = b.NetConn()
+	}
 	u, ok := c.(*net.UnixConn)
 	if !ok {
 		return "unknown"

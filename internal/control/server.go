@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"stoplog/internal/httpd"
 )
 
 // maxBody bounds a request: an order is a few hundred bytes.
@@ -16,7 +18,7 @@ const maxBody = 64 << 10
 
 // ErrBadOrder marks an order that can never succeed (a malformed address);
 // the client exits with the code for usage.
-var ErrBadOrder = errors.New("bad order")
+var ErrBadOrder = errors.New("invalid request")
 
 // BadOrder makes an error that is ErrBadOrder and says why in its own words.
 func BadOrder(format string, args ...any) error {
@@ -29,31 +31,14 @@ type badOrder struct{ msg string }
 func (e badOrder) Error() string        { return e.msg }
 func (e badOrder) Is(target error) bool { return target == ErrBadOrder }
 
+// limits: who may open the socket is root, or trusted like it.
+var limits = httpd.Limits{Conns: 256, PerHost: 256, Header: 16 << 10, Write: 30 * time.Second, Idle: 30 * time.Second, Goodbye: time.Second}
+
 // Serve answers requests on l until ctx ends or l fails; it closes l.
 func Serve(ctx context.Context, l net.Listener, d Daemon) error {
-	s := &http.Server{
-		Handler:           handler(d),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       30 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, peerOf(c))
-		},
-	}
-	stop := context.AfterFunc(ctx, func() {
-		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if s.Shutdown(bye) != nil {
-			s.Close()
-		}
-	})
-	defer stop()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving %s: %w", l.Addr(), err)
-	}
-	return nil
+	return httpd.Server{Handler: handler(d), Limits: limits, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, peerKey{}, peerOf(c))
+	}}.Serve(ctx, l)
 }
 
 func handler(d Daemon) http.Handler {

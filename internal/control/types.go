@@ -16,7 +16,8 @@ const DefaultSocket = "/run/stoplog/stoplog.sock"
 type Daemon interface {
 	Status(ctx context.Context) (Status, error)
 	List(ctx context.Context) ([]Block, error)
-	Explain(ctx context.Context, addr string) (Explanation, error)
+	// Explain takes an address or a prefix.
+	Explain(ctx context.Context, target string) (Explanation, error)
 	History(ctx context.Context, q HistoryQuery) ([]AuditEntry, error)
 	Block(ctx context.Context, o Order) (Answer, error)
 	Unblock(ctx context.Context, o Order) (Answer, error)
@@ -61,7 +62,8 @@ type Block struct {
 	Rule     string    `json:"rule"`
 	Since    time.Time `json:"since"`
 	Until    time.Time `json:"until"`
-	Count    int       `json:"count"`
+	Count    int       `json:"count"`  // failures
+	Points   int       `json:"points"` // what they weighed
 	Reason   string    `json:"reason"`
 	Backend  string    `json:"backend"`
 	By       string    `json:"by,omitempty"`
@@ -71,9 +73,14 @@ type Block struct {
 	Partial  bool      `json:"partial,omitempty"`
 	Source   string    `json:"source,omitempty"`
 	Line     int64     `json:"line,omitempty"`
-	// Limited blocks close some ports only, or slow down: lists for walls
-	// elsewhere, which could only shut out altogether, leave them out.
-	Limited bool `json:"limited,omitempty"`
+	// Limited blocks close Ports alone ("tcp/22", "80-90"; none is all), or let Rate
+	// new connections a minute pass: lists for walls elsewhere that cannot
+	// express it leave them out.
+	Limited bool     `json:"limited,omitempty"`
+	Ports   []string `json:"ports,omitempty"`
+	Rate    int      `json:"rate,omitempty"`
+	// Except are prefixes inside that pass: somebody logged in from them.
+	Except []string `json:"except,omitempty"`
 }
 
 // AllowEntry is one entry of the allowlist, from wherever it comes.
@@ -90,6 +97,8 @@ type FlagEntry struct {
 	Name  string    `json:"name"`
 	Until time.Time `json:"until"`
 	By    string    `json:"by,omitempty"`
+	// ReadBy are the rules whose limits change while it is raised.
+	ReadBy []string `json:"read_by,omitempty"`
 }
 
 // Status is the state of the whole on one screen.
@@ -129,9 +138,14 @@ type SourceStatus struct {
 	Lines   uint64 `json:"lines"`
 	Events  uint64 `json:"events"`
 	Cut     uint64 `json:"cut,omitempty"`
-	LagByte int64  `json:"lag_bytes"`
-	SkewMs  int64  `json:"skew_ms,omitempty"` // stamp minus arrival when last far off
-	Ready   string `json:"ready,omitempty"`   // the ready rules that look for it, empty when the rules file names it
+	Doubted uint64 `json:"doubted,omitempty"` // events not counted: a client may have written their lines
+	// Foreign counts journal entries about a service by others than its own
+	// units, which are ignored; Foreigner describes one of them.
+	Foreign   uint64 `json:"foreign,omitempty"`
+	Foreigner string `json:"foreigner,omitempty"`
+	LagByte   int64  `json:"lag_bytes"`
+	SkewMs    int64  `json:"skew_ms,omitempty"` // stamp minus arrival when last far off
+	Ready     string `json:"ready,omitempty"`   // the ready rules that look for it, empty when the rules file names it
 }
 
 // RuleStatus is one rule's counters since the start.
@@ -150,15 +164,36 @@ type WallStatus struct {
 	Entries int    `json:"entries"`
 }
 
-// Explanation is all that is known of one address.
+// Explanation is all that is known of one address, or of a prefix.
 type Explanation struct {
-	Addr      string       `json:"addr"`
-	Blocked   []Block      `json:"blocked,omitempty"`
-	Allowed   []AllowEntry `json:"allowed,omitempty"`
-	KnownGood []string     `json:"known_good,omitempty"` // "sshd alice, last 2026-…"
-	Levels    []Level      `json:"levels,omitempty"`
-	History   []AuditEntry `json:"history,omitempty"`
-	Advice    []string     `json:"advice,omitempty"`
+	Addr string `json:"addr"` // of a prefix: its first address
+	// Prefix is what was asked about, when that is more than one address.
+	Prefix  string       `json:"prefix,omitempty"`
+	Blocked []Block      `json:"blocked,omitempty"` // blocks that cover all of it
+	Allowed []AllowEntry `json:"allowed,omitempty"` // entries that cover all of it
+	// Inside are blocks of parts of the prefix, the newest first, at most 100 of
+	// InsideTotal; Near those of its neighbours in the same /24 or /48.
+	Inside      []Block  `json:"inside,omitempty"`
+	InsideTotal int      `json:"inside_total,omitempty"`
+	Near        []Block  `json:"near,omitempty"`
+	NearTotal   int      `json:"near_total,omitempty"`
+	NearNet     string   `json:"near_net,omitempty"`   // the network that Near is of
+	KnownGood   []string `json:"known_good,omitempty"` // "sshd alice, last 2026-…"
+	// AllowedInside are entries for parts of the prefix, which pass even when it
+	// is blocked; at most 100.
+	AllowedInside []AllowEntry `json:"allowed_inside,omitempty"`
+	Levels        []Level      `json:"levels,omitempty"`
+	Rules         []RuleText   `json:"rules,omitempty"` // of Blocked, Inside and Levels that are not empty
+	History       []AuditEntry `json:"history,omitempty"`
+	Advice        []string     `json:"advice,omitempty"`
+}
+
+// RuleText is a rule as it is written.
+type RuleText struct {
+	Name  string `json:"name"`
+	About string `json:"about,omitempty"`
+	Where string `json:"where,omitempty"` // file:line
+	Text  string `json:"text,omitempty"`  // YAML
 }
 
 // Level is how full one bucket is now.
@@ -171,9 +206,11 @@ type Level struct {
 
 // HistoryQuery selects audit entries, newest first.
 type HistoryQuery struct {
-	Target string    `json:"target,omitempty"`
+	Target string    `json:"target,omitempty"` // entries whose prefix overlaps it
+	Search string    `json:"search,omitempty"` // as in BlockQuery; Target wins over an address here
 	Since  time.Time `json:"since,omitzero"`
-	Limit  int       `json:"limit,omitempty"` // at most 10000; 0: 1000
+	Offset int       `json:"offset,omitempty"` // at most 100000
+	Limit  int       `json:"limit,omitempty"`  // at most 10000; 0: 1000
 }
 
 // AuditEntry is one line of the audit trail.
@@ -186,5 +223,6 @@ type AuditEntry struct {
 	By       string    `json:"by,omitempty"`
 	TTL      string    `json:"ttl,omitempty"`
 	Count    int       `json:"count,omitempty"`
+	Points   int       `json:"points,omitempty"`
 	Evidence []string  `json:"evidence,omitempty"`
 }

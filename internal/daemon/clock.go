@@ -1,6 +1,10 @@
 package daemon
 
-import "time"
+import (
+	"time"
+
+	"stoplog/internal/rules"
+)
 
 // slack is less than what a clock is set back by when it is set; what a time
 // service corrects bit by bit is below it.
@@ -28,7 +32,7 @@ func (c *clock) setBack(now time.Time, runs time.Duration) time.Duration {
 // followClock lets blocks end when they were to end by the clock before. The
 // snapshot is written at once: the journal has the old time.
 func (d *daemon) followClock(by time.Duration, now time.Time) {
-	d.log.Warn("the clock was set back; what stands keeps its length", "by", by.Round(time.Second))
+	d.log.Warn("the clock was set back; blocks, flags and lockdowns keep their length", "by", rules.FormatDuration(by.Round(time.Second)))
 	if err := d.ledger.SetBack(by, now); err != nil {
 		d.note("flags: " + err.Error())
 	}

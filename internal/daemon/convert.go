@@ -1,8 +1,7 @@
 package daemon
 
 import (
-	"crypto/rand"
-	"encoding/binary"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,15 +10,10 @@ import (
 	"stoplog/internal/detect"
 	"stoplog/internal/firewall"
 	"stoplog/internal/ledger"
+	"stoplog/internal/pipeline"
 	"stoplog/internal/rules"
 	"stoplog/internal/source"
 )
-
-func seed() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	return binary.LittleEndian.Uint64(b[:])
-}
 
 // entryOf is a block as the walls see it.
 func entryOf(b ledger.Block, set *rules.Set) firewall.Entry {
@@ -48,15 +42,20 @@ func wallPorts(ps []detect.Ports) []firewall.Ports {
 	return out
 }
 
-// entries are all blocks, for a wall to be compared with.
-func (d *daemon) entries(now time.Time) []firewall.Entry {
-	es := make([]firewall.Entry, 0, d.ledger.Stats().Blocks)
-	d.ledger.Each(now, func(b *ledger.Block) {
-		e := entryOf(*b, d.set)
-		e.Cut = false // running connections were cut when the block was new
-		es = append(es, e)
-	})
-	return es
+// entries are all blocks, for a wall to be compared with; to be ranged over on
+// the loop's goroutine.
+func (d *daemon) entries(now time.Time) iter.Seq[firewall.Entry] {
+	return func(yield func(firewall.Entry) bool) {
+		going := true
+		d.ledger.Each(now, func(b *ledger.Block) {
+			if !going {
+				return
+			}
+			e := entryOf(*b, d.set)
+			e.Cut = false // running connections were cut when the block was new
+			going = yield(e)
+		})
+	}
 }
 
 // policy is what stands around the blocks.
@@ -66,7 +65,7 @@ func (d *daemon) policy(now time.Time) firewall.Policy {
 	if l := d.ledger.Lockdown(); l.Until.After(now) {
 		p.Lockdown.Ports = wallPorts(l.Ports)
 		p.Lockdown.Until = l.Until
-		p.Lockdown.Known = d.ledger.KnownAddrs(now)
+		p.Lockdown.Known = d.ledger.KnownAddrs(now, l.Services...)
 	}
 	return p
 }
@@ -78,33 +77,14 @@ func (d *daemon) tellPolicy() {
 	d.showPolicy(now)
 }
 
-// ledgerOptions are the rules' part in the ledger, the files of allowed and
-// denied prefixes as they are now.
+// ledgerOptions are the rules' part in the ledger, with the daemon's folder of
+// flags; lists that could not be read are logged and kept for status.
 func (d *daemon) ledgerOptions(set *rules.Set) ledger.Options {
-	allow, allowProblems := set.Allow.Read()
-	deny, denyProblems := set.ReadDeny()
-	d.listErrs = nil
-	for _, p := range append(allowProblems, denyProblems...) {
-		d.listErrs = append(d.listErrs, p.Error())
-		d.log.Warn(p.Error())
-	}
-	for _, s := range set.Sources {
-		allow = append(allow, s.Client.Trusted...) // a proxy speaks for everybody behind it
-	}
-	o := ledger.Options{
-		Escalation: ledger.Escalation(set.Block),
-		Floor4:     set.Floor.V4, Floor6: set.Floor.V6,
-		Allow: allow, Deny: deny,
-		KnownGood: set.Protect.KnownGood,
-		FlagsDir:  d.opt.FlagsDir,
-		MaxBlocks: set.Limits.Blocks, MaxKnown: set.Limits.KnownGood, MaxStrikes: set.Limits.Strikes,
-		MaxEvidence: set.Limits.Evidence, MaxAudit: int64(set.Limits.Audit),
-	}
-	if set.Protect.KnownGood == 0 {
-		o.KnownGood = -1
-	}
-	if set.Widen.On {
-		o.Widen = ledger.Widening{Count: set.Widen.Over + 1, TTL: set.Widen.TTL, Bits4: set.Widen.Lens.V4, Bits6: set.Widen.Lens.V6}
+	o, problems := pipeline.LedgerOptions(set)
+	o.FlagsDir = d.opt.FlagsDir
+	d.listErrs = problems
+	for _, p := range problems {
+		d.log.Warn(p)
 	}
 	return o
 }
@@ -120,7 +100,7 @@ func sourceSpecs(set *rules.Set) []source.Spec {
 		case rules.File:
 			spec.File = s.Path
 		case rules.Journal:
-			spec.Journal = &source.JournalMatch{Units: s.Units, Identifiers: s.Identifiers, Raw: s.Matches}
+			spec.Journal = &source.JournalMatch{Units: s.Units, Identifiers: s.Identifiers, Containers: s.Containers, Raw: s.Matches}
 		case rules.Stdin:
 			spec.Stdin = true
 		case rules.Pipe:
@@ -133,7 +113,7 @@ func sourceSpecs(set *rules.Set) []source.Spec {
 
 // refreshProtected looks again at who must never be blocked.
 func (d *daemon) refreshProtected(now time.Time) {
-	found := protectFinder().Find(d.set.Protect.Own, d.set.Protect.SSHPeers)
+	found := d.finder.Find(d.set.Protect.Own, d.set.Protect.SSHPeers)
 	if slices.Equal(found, d.protected) {
 		return
 	}
@@ -163,8 +143,8 @@ func (d *daemon) backendName() string {
 	return strings.ReplaceAll(d.opt.WallName, "+", ",")
 }
 
-// lockless says that rules may ask for a lockdown which no wall of ours
-// carries out; "" when none asks, or one does.
+// lockless returns a problem if a rule has a lockdown that no backend in use can
+// enforce, otherwise "".
 func (d *daemon) lockless(set *rules.Set) string {
 	walls := strings.Split(d.opt.WallName, "+")
 	if d.opt.DryRun || slices.ContainsFunc(walls, firewall.LocksDown) {
@@ -173,7 +153,7 @@ func (d *daemon) lockless(set *rules.Set) string {
 	for _, r := range set.Rules {
 		for _, l := range r.Levels {
 			if slices.ContainsFunc(l.Then, func(a rules.Answer) bool { return a.Kind == rules.Lockdown }) {
-				return "the lockdown of rule " + r.Name + " shuts nothing: " + strings.Join(walls, " and ") + " cannot refuse all but some"
+				return "the lockdown of rule " + r.Name + " has no effect: " + strings.Join(walls, " and ") + " cannot enforce it"
 			}
 		}
 	}

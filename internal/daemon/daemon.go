@@ -6,11 +6,13 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -19,11 +21,11 @@ import (
 	"stoplog/internal/feed"
 	"stoplog/internal/firewall"
 	"stoplog/internal/ledger"
+	"stoplog/internal/notify"
 	"stoplog/internal/pipeline"
 	"stoplog/internal/protect"
 	"stoplog/internal/rules"
 	"stoplog/internal/source"
-	"stoplog/internal/tell"
 )
 
 // Options are what a daemon is made of. The caller keeps nothing of it.
@@ -32,10 +34,18 @@ type Options struct {
 	// Load reads the rules, at the start and at each reload. It must be safe
 	// to call at any time.
 	Load func() (*rules.Set, []rules.Problem)
+	// OldRules says why Load gave older rules at the start, with the mistakes of
+	// those that it should have given; "" when it did not.
+	OldRules string
 	// Lacks, when set, tells what of rules that were read later this process
 	// cannot do until it is started anew.
 	Lacks    func(*rules.Set) []string
 	StateDir string // must exist and be writable
+	// TokensDir is where the page's tokens are, unless the rules name a file; "" =
+	// StateDir.
+	TokensDir string
+	// Leftovers are walls of ours that are not in use and could not be removed.
+	Leftovers []string
 	// Listener is the control socket; the daemon closes it.
 	Listener net.Listener
 	// Wall blocks; the daemon owns it, but does not tear it down at the end.
@@ -61,14 +71,14 @@ type Options struct {
 // daemon is the state of Run. All fields below the line belong to the loop's
 // goroutine; others reach them by ask.
 type daemon struct {
-	opt     Options
-	log     *slog.Logger
-	started time.Time
-	asks    chan func()
-	stopped chan struct{}
-	keeper  *keeper
-	errands *errands
-	teller  *tell.Teller
+	opt      Options
+	log      *slog.Logger
+	started  time.Time
+	asks     chan func()
+	stopped  chan struct{}
+	keeper   *keeper
+	errands  *errands
+	notifier *notify.Notifier
 	// metricsAt holds one: where the metrics are to be.
 	sources *source.Set
 
@@ -100,12 +110,16 @@ type daemon struct {
 	tierErrs   []string // of the files of customers
 	plights    plights
 	notes      []string
+	finder     protect.Finder // zero: looks at the running system
 	protected  []protect.Addr
 	files      fileTimes
 	clock      clock
 	nextExpiry time.Time
+	giving     atomic.Bool // memory is being given back
+	lostState  bool        // the ledger was lost: what the walls hold is to be adopted
 	// allowEnds is when an allowance that walls were told of ends next; zero: none does.
 	allowEnds time.Time
+	excepted  []netip.Prefix // inside blocks of networks, as walls and lists were told
 	rates     rates
 	live      liveLook
 }
@@ -144,12 +158,18 @@ func open(o Options) (*daemon, error) {
 		errands: newErrands(o.Log),
 	}
 	var err error
-	if d.teller, err = d.newTeller(set); err != nil {
+	if d.notifier, err = d.newNotifier(set); err != nil {
 		return nil, &RulesError{Problems: []rules.Problem{{File: set.Name, Msg: err.Error()}}}
 	}
-	d.errands.tell = d.tell
+	d.errands.notify = d.notify
 	for _, w := range set.Warnings {
 		d.log.Warn("rules", "warning", w.Error())
+	}
+	if d.reloadErr = o.OldRules; d.reloadErr != "" {
+		for _, p := range problems {
+			d.log.Error("rules", "mistake", p.Error())
+		}
+		d.log.Error(o.OldRules)
 	}
 	if l := d.lockless(set); l != "" {
 		d.log.Warn("rules", "warning", l)
@@ -159,7 +179,7 @@ func open(o Options) (*daemon, error) {
 		return nil, err
 	}
 	d.ledger = led
-	d.engine = detect.New(set, detect.Options{Seed: seed()})
+	d.engine = pipeline.NewEngine(set)
 	kit, err := pipeline.NewKit(set, time.Local)
 	if err != nil {
 		led.Close()
@@ -170,7 +190,7 @@ func open(o Options) (*daemon, error) {
 	d.keeper = newKeeper(o.Wall, d)
 	specs := sourceSpecs(set)
 	d.sources, err = source.New(specs, source.Options{
-		Saved: d.positions, Since: o.Since, Stamp: pipeline.Stamp(time.Local, now), MaxLine: set.Limits.LineBytes,
+		Saved: d.positions, Since: o.Since, Stamp: kit.Stamps(now), MaxLine: set.Limits.LineBytes,
 		Report: func(p source.Problem) { d.log.Warn("source", "origin", p.Origin, "problem", p.Err.Error()) },
 	})
 	if err != nil {
@@ -185,20 +205,20 @@ func open(o Options) (*daemon, error) {
 	return d, nil
 }
 
-// run starts everything and waits for all of it to end.
+// run starts all parts and waits until they have stopped.
 func (d *daemon) run(parent context.Context) error {
-	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
 	batches := make(chan *source.Batch, 4)
 	parts := []struct {
 		name string
 		do   func(context.Context) error
 	}{
-		{"following the logs", func(ctx context.Context) error { return d.sources.Run(ctx, batches) }},
-		{"keeping the walls", d.keeper.run},
-		{"answering", d.errands.run},
+		{"reading the logs", func(ctx context.Context) error { return d.sources.Run(ctx, batches) }},
+		{"updating the firewall", d.keeper.run},
+		{"running programs", d.errands.run},
 		{"the watchdog", d.watchdog},
-		{"telling", d.teller.Run},
+		{"sending notifications", d.notifier.Run},
 		{"the metrics", d.metricsSpot.run},
 		{"the page", d.pageSpot.run},
 		{"the feed", d.feedSpot.run},
@@ -213,28 +233,30 @@ func (d *daemon) run(parent context.Context) error {
 	for _, p := range parts {
 		go func() {
 			err := p.do(ctx)
-			if err != nil && ctx.Err() == nil {
-				err = fmt.Errorf("%s: %w", p.name, err)
-				cancel(err)
-			} else if ctx.Err() == nil {
-				cancel(fmt.Errorf("%s: ended by itself", p.name))
+			switch {
+			case ctx.Err() != nil: // asked to end
+				err = nil
+			case err == nil:
+				err = errors.New("stopped unexpectedly")
 			}
-			done <- nil
+			if err != nil {
+				err = fmt.Errorf("%s: %w", p.name, err)
+				cancel()
+			}
+			done <- err
 		}()
 	}
 	d.loop(ctx, batches)
 	close(d.stopped)
+	var failed error
 	for range parts {
-		<-done
+		failed = cmp.Or(failed, <-done)
 	}
 	d.save(time.Now())
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	return d.saveErr
+	return cmp.Or(failed, d.saveErr)
 }
 
-// RulesError says that the rules cannot be used.
+// RulesError is returned for rules with mistakes.
 type RulesError struct{ Problems []rules.Problem }
 
 func (e *RulesError) Error() string {

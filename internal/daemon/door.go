@@ -9,24 +9,25 @@ import (
 	"strings"
 	"time"
 
+	"stoplog/internal/addr"
 	"stoplog/internal/control"
 	"stoplog/internal/ledger"
 	"stoplog/internal/rules"
 )
 
-// door lets the administrator's orders in: it implements control.Daemon and
-// the page's. Every method runs on the loop's goroutine by ask.
+// door answers the administrator's requests: it implements control.Daemon and the
+// page's interface. Every method runs on the loop's goroutine, through ask.
 type door struct{ d *daemon }
 
 func target(s string) (netip.Prefix, error) {
 	p, ok := rules.ParsePrefix(s)
 	if !ok {
-		return p, control.BadOrder("%q is no address and no prefix", s)
+		return p, control.BadOrder("%q is not an IP address or prefix", s)
 	}
 	return p, nil
 }
 
-// maxReason bounds what an order may say.
+// maxReason is the longest reason of an order, in bytes.
 const maxReason = 500
 
 func tidy(o control.Order) (control.Order, netip.Prefix, error) {
@@ -40,10 +41,44 @@ func tidy(o control.Order) (control.Order, netip.Prefix, error) {
 	return o, p, err
 }
 
-// do runs f on the loop and passes its answer on.
+// do runs f on the loop and returns its answer.
 func (x *door) do(ctx context.Context, f func(now time.Time) (control.Answer, error)) (a control.Answer, err error) {
 	if e := x.d.ask(ctx, func() { a, err = f(time.Now()) }); e != nil {
 		return control.Answer{}, e
+	}
+	return a, err
+}
+
+// heldWithin bounds how long an order waits for the firewall before it is
+// answered.
+const heldWithin = 5 * time.Second
+
+// order is do for orders that the firewall has to apply: it returns when it has,
+// or with the reason why it has not. what starts that error's text.
+func (x *door) order(ctx context.Context, what string, f func(now time.Time) (control.Answer, error)) (control.Answer, error) {
+	var carried <-chan error
+	a, err := x.do(ctx, func(now time.Time) (control.Answer, error) {
+		a, err := f(now)
+		carried = x.d.keeper.carried()
+		return a, err
+	})
+	if carried == nil || errors.Is(err, control.ErrBadOrder) {
+		return a, err
+	}
+	late := time.NewTimer(heldWithin)
+	defer late.Stop()
+	var why error
+	select {
+	case why = <-carried:
+	case <-late.C:
+		why = fmt.Errorf("no answer within %s", rules.FormatDuration(heldWithin))
+	case <-ctx.Done():
+		why = ctx.Err()
+	case <-x.d.stopped:
+		why = errStopping
+	}
+	if why != nil {
+		return control.Answer{}, errors.Join(err, fmt.Errorf("%s, but the firewall has not applied it yet: %w; stoplog keeps trying", what, why))
 	}
 	return a, err
 }
@@ -53,22 +88,23 @@ func (x *door) Block(ctx context.Context, o control.Order) (control.Answer, erro
 	if err != nil {
 		return control.Answer{}, err
 	}
-	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+	return x.order(ctx, "the block of "+p.String()+" is saved", func(now time.Time) (control.Answer, error) {
 		ttl := o.TTL
 		if ttl == 0 {
 			ttl = x.d.set.Block.TTL
 		}
+		p := addr.OfPrefix(p)
 		cs, err := x.d.ledger.BlockByHand(p, ttl, o.Reason, o.By, now)
 		if len(cs) == 0 {
 			return control.Answer{}, orRefused(err, p)
 		}
 		x.d.apply(cs, "")
-		x.d.log.Info("block", "prefix", p, "by", o.By, "for", ttl, "reason", o.Reason)
+		x.d.log.Info("block", "prefix", p, "by", o.By, "for", rules.FormatDuration(ttl), "reason", o.Reason)
 		return said(err, "blocked %s for %s", p, rules.FormatDuration(ttl))
 	})
 }
 
-// orRefused is why nothing was blocked.
+// orRefused is the error for an order that blocked nothing.
 func orRefused(err error, p netip.Prefix) error {
 	if err == nil {
 		err = fmt.Errorf("%s was not blocked", p)
@@ -76,12 +112,12 @@ func orRefused(err error, p netip.Prefix) error {
 	return control.BadOrder("%s", err)
 }
 
-// said answers with one sentence; err is of an order that was carried out but
-// may not survive a crash, which is no silent success.
+// said answers with one sentence. err means that the order was carried out but
+// may not survive a crash.
 func said(err error, format string, args ...any) (control.Answer, error) {
 	line := fmt.Sprintf(format, args...)
 	if err != nil {
-		return control.Answer{}, fmt.Errorf("%s, but not safely on disk: %w", line, err)
+		return control.Answer{}, fmt.Errorf("%s, but saving it failed: %w", line, err)
 	}
 	return control.Answer{Lines: []string{line}}, nil
 }
@@ -91,16 +127,17 @@ func (x *door) Unblock(ctx context.Context, o control.Order) (control.Answer, er
 	if err != nil {
 		return control.Answer{}, err
 	}
-	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+	return x.order(ctx, "the unblock of "+p.String()+" is saved", func(now time.Time) (control.Answer, error) {
+		p := addr.OfPrefix(p)
 		l, err := x.d.ledger.Unblock(p, o.By, now)
 		x.d.lift(l, "by "+o.By)
 		x.d.engine.Forget(p)
 		n := lifts(l.Changes)
 		if n == 0 {
 			x.d.save(now) // empty buckets are an order too, and on disk before the answer
-			return said(err, "nothing blocked %s; its buckets are empty now", p)
+			return said(err, "%s was not blocked; its buckets are now empty", p)
 		}
-		return said(err, "lifted %s; the buckets of %s are empty now", counted(n, "block"), p)
+		return said(err, "lifted %s; the buckets of %s are now empty", counted(n, "block"), p)
 	})
 }
 
@@ -125,12 +162,12 @@ func (x *door) Allow(ctx context.Context, o control.Order) (control.Answer, erro
 	if err != nil {
 		return control.Answer{}, err
 	}
-	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+	return x.order(ctx, "the permission for "+p.String()+" is saved", func(now time.Time) (control.Answer, error) {
 		l, err := x.d.ledger.Allow(p, o.TTL, o.Reason, o.By, now)
 		x.d.lift(l, "allowed by "+o.By)
 		x.d.tellPolicy()
 		x.d.dirty = true
-		span := "for good"
+		span := "permanently"
 		if o.TTL > 0 {
 			span = "for " + rules.FormatDuration(o.TTL)
 		}
@@ -143,7 +180,7 @@ func (x *door) Disallow(ctx context.Context, o control.Order) (control.Answer, e
 	if err != nil {
 		return control.Answer{}, err
 	}
-	return x.do(ctx, func(now time.Time) (control.Answer, error) {
+	return x.order(ctx, "the end of the permission for "+p.String()+" is saved", func(now time.Time) (control.Answer, error) {
 		was, err := x.d.ledger.Disallow(p, o.By, now)
 		x.d.tellPolicy()
 		if !was && err == nil {
@@ -158,7 +195,7 @@ func (x *door) Allowed(ctx context.Context) (as []control.AllowEntry, err error)
 	return as, err
 }
 
-// allowed lists everything that is exempt and where that comes from.
+// allowed lists all allowed prefixes and their origin.
 func (d *daemon) allowed(now time.Time) []control.AllowEntry {
 	as := []control.AllowEntry{}
 	for _, a := range d.ledger.Allowances(now) {
@@ -200,7 +237,7 @@ func (d *daemon) flags(now time.Time) []control.FlagEntry {
 		if by == "" {
 			by = "rule " + f.Rule
 		}
-		fs = append(fs, control.FlagEntry{Name: f.Name, Until: f.Until, By: by})
+		fs = append(fs, control.FlagEntry{Name: f.Name, Until: f.Until, By: by, ReadBy: d.readers(f.Name)})
 	}
 	if l := d.ledger.Lockdown(); l.Until.After(now) {
 		fs = append(fs, control.FlagEntry{Name: rules.LockdownFlag, Until: l.Until, By: "rule " + l.Rule})
@@ -208,23 +245,33 @@ func (d *daemon) flags(now time.Time) []control.FlagEntry {
 	return fs
 }
 
+// readers are the rules whose limits a flag changes.
+func (d *daemon) readers(flag string) (names []string) {
+	for _, r := range d.set.Rules {
+		if slices.ContainsFunc(r.When, func(w rules.When) bool { return w.Flag == flag }) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
 func (x *door) SetFlag(ctx context.Context, o control.FlagOrder) (control.Answer, error) {
 	if !rules.FlagName(o.Name) || o.For <= 0 {
-		return control.Answer{}, control.BadOrder("flag %q: a name of a-z, 0-9 and - and a positive time are wanted", o.Name)
+		return control.Answer{}, control.BadOrder("flag %q: expected a name of a-z, 0-9 and -, and a positive time", o.Name)
 	}
 	if o.Name == rules.LockdownFlag {
-		return control.Answer{}, control.BadOrder("lockdown is no flag, though it is listed as one: only a rule locks down")
+		return control.Answer{}, control.BadOrder("lockdown cannot be set as a flag: only a rule starts a lockdown")
 	}
 	return x.do(ctx, func(now time.Time) (control.Answer, error) {
 		err := x.d.ledger.RaiseFlag(o.Name, o.For, "", o.By, now)
 		x.d.showPolicy(now)
-		return said(err, "flag %s is up for %s", o.Name, rules.FormatDuration(o.For))
+		return said(err, "flag %s is raised for %s", o.Name, rules.FormatDuration(o.For))
 	})
 }
 
 func (x *door) ClearFlag(ctx context.Context, o control.FlagOrder) (control.Answer, error) {
 	if !rules.FlagName(o.Name) {
-		return control.Answer{}, control.BadOrder("flag %q: a name of a-z, 0-9 and - is wanted", o.Name)
+		return control.Answer{}, control.BadOrder("flag %q: expected a name of a-z, 0-9 and -", o.Name)
 	}
 	return x.do(ctx, func(now time.Time) (control.Answer, error) {
 		was, err := x.d.ledger.ClearFlag(o.Name, o.By, now)
@@ -234,16 +281,16 @@ func (x *door) ClearFlag(ctx context.Context, o control.FlagOrder) (control.Answ
 			x.d.tellPolicy()
 		}
 		if !was && err == nil {
-			return control.Answer{Lines: []string{"flag " + o.Name + " was not up"}}, nil
+			return control.Answer{Lines: []string{"flag " + o.Name + " was not raised"}}, nil
 		}
-		return said(err, "flag %s is down", o.Name)
+		return said(err, "flag %s is cleared", o.Name)
 	})
 }
 
 func (x *door) Reload(ctx context.Context) (control.Answer, error) {
 	return x.do(ctx, func(now time.Time) (control.Answer, error) {
 		var a control.Answer
-		for _, p := range x.d.reload(now, "asked to") {
+		for _, p := range x.d.reload(now, "requested") {
 			a.Problems = append(a.Problems, p.Error())
 		}
 		if len(a.Problems) == 0 {
@@ -253,42 +300,55 @@ func (x *door) Reload(ctx context.Context) (control.Answer, error) {
 	})
 }
 
-func (x *door) History(ctx context.Context, q control.HistoryQuery) ([]control.AuditEntry, error) {
-	var p netip.Prefix
+// maxSkipped bounds how far back History pages.
+const maxSkipped = 100000
+
+func (x *door) History(_ context.Context, q control.HistoryQuery) ([]control.AuditEntry, error) {
+	lq := ledger.Query{Since: q.Since, Max: q.Limit, Skip: min(max(q.Offset, 0), maxSkipped)}
+	if q.Limit <= 0 || q.Limit > 10000 {
+		lq.Max = 1000
+	}
+	if p, err := target(q.Search); err == nil {
+		lq.Prefix = addr.OfPrefix(p)
+	} else if words := strings.ToLower(strings.TrimSpace(q.Search)); words != "" {
+		lq.Want = func(e ledger.Entry) bool { return says(audited(e), words) }
+	}
 	if q.Target != "" {
-		var err error
-		if p, err = target(q.Target); err != nil {
+		p, err := target(q.Target)
+		if err != nil {
 			return nil, err
 		}
+		lq.Prefix = addr.OfPrefix(p)
 	}
-	if q.Limit <= 0 || q.Limit > 10000 {
-		q.Limit = 1000
+	return x.d.history(lq)
+}
+
+// says reports whether an entry contains words, which are in lower case.
+func says(e control.AuditEntry, words string) bool {
+	for _, s := range [...]string{e.Prefix, e.What, e.Rule, e.Reason, e.By} {
+		if strings.Contains(strings.ToLower(s), words) {
+			return true
+		}
 	}
-	return x.d.history(p, q.Since, q.Limit)
+	return false
 }
 
 // history reads the audit trail's files; it needs no turn on the loop.
-func (d *daemon) history(p netip.Prefix, since time.Time, limit int) ([]control.AuditEntry, error) {
-	q := ledger.Query{Max: limit}
-	if p.IsValid() {
-		q.Addr = p.Addr()
-	}
+func (d *daemon) history(q ledger.Query) ([]control.AuditEntry, error) {
 	as, err := ledger.History(d.opt.StateDir, q)
 	if err != nil {
 		return nil, err
 	}
-	out := []control.AuditEntry{}
-	for _, a := range as {
-		if !a.Time.Before(since) {
-			out = append(out, audited(a))
-		}
+	out := make([]control.AuditEntry, len(as))
+	for i, a := range as {
+		out[i] = audited(a)
 	}
 	return out, nil
 }
 
 // audited is one line of the audit trail as the administrator sees it.
 func audited(a ledger.Entry) control.AuditEntry {
-	e := control.AuditEntry{Time: a.Time, What: a.Event, Rule: a.Rule, Reason: a.Reason, By: a.By, Count: a.Count}
+	e := control.AuditEntry{Time: a.When().UTC(), What: a.Event, Rule: a.Rule, Reason: a.Reason, By: a.By, Count: a.Count, Points: a.Points}
 	if a.Prefix.IsValid() {
 		e.Prefix = a.Prefix.String()
 	}
@@ -296,7 +356,7 @@ func audited(a ledger.Entry) control.AuditEntry {
 		e.Reason = strings.TrimSpace(a.Flag + " " + e.Reason)
 	}
 	if a.Block != nil {
-		e.Evidence, e.Count = a.Block.Evidence, a.Block.Count
+		e.Evidence, e.Count, e.Points = a.Block.Evidence, a.Block.Count, a.Block.Points
 		e.TTL = rules.FormatDuration(a.Block.Until.Sub(a.Block.Since).Round(time.Second))
 	}
 	return e
@@ -321,7 +381,7 @@ func (d *daemon) deletedByHand(ps []netip.Prefix, now time.Time) {
 	}
 }
 
-// trouble lists what is wrong now.
+// trouble lists the current problems.
 func (d *daemon) trouble() []string {
 	var ts []string
 	w := d.keeper.status()
@@ -329,6 +389,12 @@ func (d *daemon) trouble() []string {
 		if s != "" {
 			ts = append(ts, s)
 		}
+	}
+	for _, l := range d.opt.Leftovers {
+		if d.opt.DryRun {
+			break // what an earlier run blocked is a note
+		}
+		ts = append(ts, "blocks of a firewall backend that is no longer in use may still drop packets: "+l)
 	}
 	if d.saveErr != nil {
 		ts = append(ts, "state is not saved: "+d.saveErr.Error())
@@ -339,9 +405,9 @@ func (d *daemon) trouble() []string {
 		}
 	}
 	if n := d.errands.dropped.Load(); n > 0 {
-		ts = append(ts, fmt.Sprintf("%d programs of exec answers were not run: too many waited", n))
+		ts = append(ts, fmt.Sprintf("%d programs of exec answers were not started: too many were waiting", n))
 	}
-	return append(ts, d.tellTrouble()...)
+	return append(ts, d.notifyTrouble()...)
 }
 
 var _ control.Daemon = (*door)(nil)

@@ -13,6 +13,7 @@ import (
 
 	"stoplog/internal/detect"
 	"stoplog/internal/ledger"
+	"stoplog/internal/rules"
 )
 
 // Bounds of what rules may have done for them.
@@ -29,7 +30,7 @@ type errands struct {
 	log     *slog.Logger
 	queue   chan errand
 	dropped atomic.Uint64
-	tell    func(target string, br *detect.Breach, o ledger.Outcome)
+	notify  func(target string, br *detect.Breach, o ledger.Outcome)
 }
 
 // errand is one program to run: an argument list, no shell, and the values as
@@ -51,8 +52,8 @@ func (e *errands) answers(br *detect.Breach, o ledger.Outcome) {
 		case detect.Exec:
 			e.add(errand{br.Rule, a.Argv, breachEnv(br, o)})
 		case detect.Notify:
-			if e.tell != nil {
-				e.tell(a.Target, br, o)
+			if e.notify != nil {
+				e.notify(a.Target, br, o)
 			}
 		}
 	}
@@ -63,7 +64,7 @@ func (e *errands) add(x errand) {
 	case e.queue <- x:
 	default:
 		if n := e.dropped.Add(1); n&(n-1) == 0 { // 1, 2, 4, 8…: said, not repeated for each
-			e.log.Warn("exec: too many programs wait; dropped", "rule", x.rule, "dropped", n)
+			e.log.Warn("exec: too many programs are waiting; dropped", "rule", x.rule, "dropped", n)
 		}
 	}
 }
@@ -90,7 +91,7 @@ func breachEnv(br *detect.Breach, o ledger.Outcome) []string {
 	}
 	vs := [][2]string{
 		{"RULE", br.Rule}, {"KEY", br.Key}, {"PREFIX", prefix}, {"ADDR", addr}, {"SERVICE", br.Service},
-		{"USER", br.User}, {"COUNT", strconv.Itoa(br.Count)}, {"TTL", blockedFor(o).String()},
+		{"USER", br.User}, {"COUNT", strconv.Itoa(br.Count)}, {"POINTS", strconv.Itoa(br.Points)}, {"TTL", rules.FormatDuration(blockedFor(o))},
 		{"TIME", time.Unix(0, br.At).UTC().Format(time.RFC3339)}, {"SOURCE", br.Source},
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -136,7 +137,7 @@ func (e *errands) do(ctx context.Context, x errand) {
 	c.Stdout, c.Stderr = &said, &said
 	if err := c.Run(); err != nil {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("ended after %s", errandTime)
+			err = fmt.Errorf("killed after %s", rules.FormatDuration(errandTime))
 		}
 		e.log.Warn("exec", "rule", x.rule, "program", x.argv[0], "problem", err.Error(), "said", string(said))
 	}

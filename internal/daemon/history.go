@@ -17,15 +17,13 @@ func History(dir string, since time.Time, limit int) ([]control.AuditEntry, erro
 	if _, err := os.Stat(filepath.Join(dir, "audit.jsonl")); err != nil {
 		return nil, fmt.Errorf("reading the audit trail: %w", err)
 	}
-	as, err := ledger.History(dir, ledger.Query{Max: limit})
+	as, err := ledger.History(dir, ledger.Query{Max: limit, Since: since})
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit trail: %w", err)
 	}
 	out := make([]control.AuditEntry, 0, len(as))
 	for _, a := range as {
-		if !a.Time.Before(since) {
-			out = append(out, audited(a))
-		}
+		out = append(out, audited(a))
 	}
 	return out, nil
 }

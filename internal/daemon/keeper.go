@@ -3,8 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
+	"iter"
 	"net/netip"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -15,9 +16,9 @@ import (
 
 // How the keeper paces itself.
 const (
-	checkEvery = 3 * time.Second
+	checkEvery = 1500 * time.Millisecond // with truce and the repair, less than three seconds
 	listEvery  = 30 * time.Second
-	orderTime  = 2 * time.Minute // one order to a wall may take so long
+	stepTime   = 2 * time.Minute // a step of many orders may take so long
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 30 * time.Second
 )
@@ -29,11 +30,25 @@ type keeper struct {
 	wall firewall.Backend
 	d    *daemon
 	wake chan struct{} // holds one
+	// checks and lists are the times between cheap looks and whole ones.
+	checks, lists time.Duration
+
+	gone  error // the wall process does not answer any more; of run's goroutine
+	stood bool  // the wall was set up once; likewise
 
 	mu     sync.Mutex // guards what follows
 	queue  map[netip.Prefix]order
 	policy *firewall.Policy // not yet told
+	asked  uint64           // how often something was queued
+	busy   bool             // what was queued before is being carried out
+	wait   []waiter
 	state  wallState
+}
+
+// waiter is somebody who wants to know whether the wall holds what was queued.
+type waiter struct {
+	asked uint64
+	done  chan<- error // has room for one
 }
 
 // order is what is to become of a prefix: block it, or lift it (Until zero).
@@ -51,42 +66,8 @@ type wallState struct {
 	feud    feud
 }
 
-// feud is how often others changed the wall lately. Who does it without end,
-// such as another stoplog of the same name, must not make us restore without
-// pause: each would undo the other's work a hundred times a second.
-type feud struct {
-	last  time.Time // when others' damage was last repaired
-	times int       // repairs, none of them long after the one before
-}
-
-const (
-	patient  = 3               // repairs that are not waited with
-	maxTruce = 5 * time.Second // the longest that one is waited with
-	peace    = time.Minute     // without a repair: the feud is over
-)
-
-// again counts a repair and tells how long to wait with it.
-func (f *feud) again(now time.Time) (wait time.Duration) {
-	if now.Sub(f.last) > peace {
-		f.times = 0
-	}
-	f.last = now
-	if f.times++; f.times <= patient {
-		return 0
-	}
-	return min(minBackoff<<min(f.times-patient-1, 10), maxTruce)
-}
-
-// trouble is for status, while it goes on.
-func (f *feud) trouble(now time.Time) string {
-	if f.times <= patient || now.Sub(f.last) > peace {
-		return ""
-	}
-	return fmt.Sprintf("others keep changing the wall, %d times by now; is there another stoplog of the same name? (run --name)", f.times)
-}
-
 func newKeeper(w firewall.Backend, d *daemon) *keeper {
-	return &keeper{wall: w, d: d, wake: make(chan struct{}, 1), queue: map[netip.Prefix]order{}}
+	return &keeper{wall: w, d: d, checks: checkEvery, lists: listEvery, wake: make(chan struct{}, 1), queue: map[netip.Prefix]order{}}
 }
 
 // change queues what the ledger decided. It never blocks.
@@ -97,6 +78,7 @@ func (k *keeper) change(cs []ledger.Change) {
 		e.Cut = e.Cut && c.New
 		k.queue[e.Prefix] = order{e, c.Op == ledger.Lift}
 	}
+	k.asked++
 	k.mu.Unlock()
 	k.poke()
 }
@@ -105,8 +87,37 @@ func (k *keeper) change(cs []ledger.Change) {
 func (k *keeper) setPolicy(p firewall.Policy) {
 	k.mu.Lock()
 	k.policy = &p
+	k.asked++
 	k.mu.Unlock()
 	k.poke()
+}
+
+// carried tells on the channel whether the wall did all that is queued now: nil,
+// or why not. What failed is tried again all the same. It never blocks.
+func (k *keeper) carried() <-chan error {
+	done := make(chan error, 1)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.queue) == 0 && k.policy == nil && !k.busy {
+		done <- nil
+		return done
+	}
+	k.wait = append(k.wait, waiter{k.asked, done})
+	k.poke() // it may have been tried, and have failed, before anybody waited
+	return done
+}
+
+// answer tells those who wait for what was queued up to asked.
+func (k *keeper) answer(asked uint64, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wait = slices.DeleteFunc(k.wait, func(w waiter) bool {
+		if w.asked > asked {
+			return false
+		}
+		w.done <- err
+		return true
+	})
 }
 
 func (k *keeper) poke() {
@@ -127,6 +138,8 @@ func (k *keeper) run(ctx context.Context) error {
 	changed := make(chan firewall.Change, 16)
 	var watching sync.WaitGroup
 	defer watching.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // before waiting
 	if w, ok := k.wall.(firewall.Watcher); ok {
 		watching.Go(func() {
 			_ = w.Watch(ctx, func(c firewall.Change) {
@@ -137,12 +150,12 @@ func (k *keeper) run(ctx context.Context) error {
 			})
 		})
 	}
-	check := time.NewTicker(checkEvery)
+	check := time.NewTicker(k.checks)
 	defer check.Stop()
-	list := time.NewTicker(listEvery)
+	list := time.NewTicker(k.lists)
 	defer list.Stop()
 	k.settle(ctx, k.standUp)
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && k.gone == nil {
 		select {
 		case <-ctx.Done():
 		case <-k.wake:
@@ -155,7 +168,10 @@ func (k *keeper) run(ctx context.Context) error {
 			k.settle(ctx, k.compare)
 		}
 	}
-	return nil
+	if ctx.Err() != nil {
+		return nil
+	}
+	return k.gone
 }
 
 // settle does a step until it succeeds; a step that failed is followed by
@@ -164,6 +180,17 @@ func (k *keeper) settle(ctx context.Context, step func(context.Context) error) {
 	wait := minBackoff
 	for ctx.Err() == nil {
 		err := k.once(ctx, step)
+		if errors.Is(err, firewall.ErrGone) {
+			k.gone = err
+			k.tell(func(s *wallState) { s.err = err.Error() })
+			k.answer(^uint64(0), err)
+			return
+		}
+		if errors.Is(err, firewall.ErrBroken) {
+			k.pause(ctx, k.repairing(err.Error()))
+			step = k.standUp
+			continue
+		}
 		var full *firewall.FullError
 		if errors.As(err, &full) {
 			k.tell(func(s *wallState) { s.full = full.Error() })
@@ -176,6 +203,7 @@ func (k *keeper) settle(ctx context.Context, step func(context.Context) error) {
 			}
 			return
 		}
+		k.answer(^uint64(0), err)
 		if k.tell(func(s *wallState) { s.err = err.Error() }) != err.Error() {
 			k.d.log.Error("wall", "wall", k.wall.Name(), "problem", err.Error(), "retry", wait)
 		}
@@ -213,7 +241,7 @@ func (k *keeper) pause(ctx context.Context, wait time.Duration) {
 }
 
 func (k *keeper) once(ctx context.Context, step func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, orderTime)
+	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
 	return step(ctx)
 }
@@ -237,20 +265,24 @@ func (k *keeper) standUp(ctx context.Context) error {
 	k.policy = nil
 	k.mu.Unlock()
 	if err := k.wall.Setup(ctx, p); err != nil {
-		return err
+		return notBroken(err)
 	}
 	var notes []string
 	if n, ok := k.wall.(firewall.Noter); ok {
 		notes = n.Notes()
 	}
 	k.tell(func(s *wallState) { s.notes = notes })
+	k.stood = true
+	if err := k.adopt(ctx); err != nil {
+		return err
+	}
 	if err := k.reconcile(ctx, true); err != nil {
 		return err
 	}
 	first := false
 	k.tell(func(s *wallState) { first, s.ready = !s.ready, true })
 	if first {
-		k.d.log.Info("wall stands", "wall", k.wall.Name(), "entries", k.status().entries, "why", k.d.opt.WallWhy)
+		k.d.log.Info("wall is set up", "wall", k.wall.Name(), "entries", k.status().entries, "why", k.d.opt.WallWhy)
 		for _, n := range notes {
 			k.d.log.Warn("wall", "wall", k.wall.Name(), "note", n)
 		}
@@ -261,22 +293,56 @@ func (k *keeper) standUp(ctx context.Context) error {
 	return nil
 }
 
-// drain carries out what is queued.
+// notBroken is an error of setting up what others broke: trying again at once
+// would not end.
+func notBroken(err error) error {
+	if errors.Is(err, firewall.ErrBroken) && !errors.Is(err, firewall.ErrGone) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// adopt takes over what the wall still holds when the ledger was lost.
+func (k *keeper) adopt(ctx context.Context) error {
+	lost := false
+	if err := k.d.ask(ctx, func() { lost, k.d.lostState = k.d.lostState, false }); err != nil || !lost {
+		return ignoreStop(err)
+	}
+	var found []firewall.Entry
+	err := k.wall.List(ctx, func(e firewall.Entry) { found = append(found, e) })
+	if err == nil || errors.Is(err, firewall.ErrBroken) && !errors.Is(err, firewall.ErrGone) {
+		return ignoreStop(k.d.ask(ctx, func() { k.d.adopt(found, time.Now()) }))
+	}
+	return errors.Join(err, ignoreStop(k.d.ask(ctx, func() { k.d.lostState = true }))) // next time
+}
+
+// drain carries out what is queued, and tells those who wait for it.
 func (k *keeper) drain(ctx context.Context) error {
 	k.mu.Lock()
-	policy, queue := k.policy, k.queue
-	k.policy, k.queue = nil, map[netip.Prefix]order{}
+	policy, queue, asked := k.policy, k.queue, k.asked
+	k.policy, k.queue, k.busy = nil, map[netip.Prefix]order{}, true
 	k.mu.Unlock()
 	err := k.carryOut(ctx, policy, queue)
 	var full *firewall.FullError
 	if err != nil && !errors.As(err, &full) {
 		k.requeue(policy, queue)
 	}
+	k.mu.Lock()
+	k.busy = false
+	k.mu.Unlock()
+	k.answer(asked, err)
 	return err
 }
 
 func (k *keeper) carryOut(ctx context.Context, policy *firewall.Policy, queue map[netip.Prefix]order) error {
 	if policy != nil {
+		// Setting up mends what others broke, and what they took must not be taken
+		// for deleted by hand.
+		if c, ok := k.wall.(firewall.Checker); ok && k.stood {
+			if err := c.Check(ctx); err != nil {
+				return err
+			}
+		}
 		if err := k.wall.Setup(ctx, *policy); err != nil {
 			return err
 		}
@@ -334,12 +400,7 @@ func (k *keeper) check(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	err := c.Check(ctx)
-	if errors.Is(err, firewall.ErrBroken) {
-		k.pause(ctx, k.repairing(err.Error()))
-		return k.standUp(ctx)
-	}
-	return err
+	return c.Check(ctx) // settle restores what is broken
 }
 
 // repairing notes that others changed the wall, and tells how long to wait
@@ -348,7 +409,7 @@ func (k *keeper) repairing(what string) (wait time.Duration) {
 	times := 0
 	k.tell(func(s *wallState) { wait, times = s.feud.again(time.Now()), s.feud.times })
 	if times <= patient || times&(times-1) == 0 { // 4, 8, 16…: said, not repeated for each
-		k.d.log.Warn("somebody changed the wall; restoring it", "wall", k.wall.Name(), "found", what, "times", times)
+		k.d.log.Warn("another program changed the firewall; restoring", "wall", k.wall.Name(), "found", what, "times", times)
 	}
 	return wait
 }
@@ -362,7 +423,7 @@ func (k *keeper) onChange(ctx context.Context, c firewall.Change, more <-chan fi
 	if !c.Broken {
 		return k.liftedByHand(ctx, c.Deleted)
 	}
-	k.pause(ctx, k.repairing("tables, sets or rules of ours are gone"))
+	k.pause(ctx, k.repairing("tables, sets or rules of stoplog are missing"))
 	for { // one restoration mends all that was broken until it begins
 		select {
 		case c := <-more:
@@ -376,28 +437,30 @@ func (k *keeper) onChange(ctx context.Context, c firewall.Change, more <-chan fi
 }
 
 // reconcile adds what is missing and removes what is too much. Unless fresh,
-// single elements that are missing while the rest stands were deleted by
+// what is missing while all that is ours stands as it was left was deleted by
 // hand: that is the administrator's unblock.
 func (k *keeper) reconcile(ctx context.Context, fresh bool) error {
 	if err := k.drain(ctx); err != nil {
 		return err
 	}
-	have, err := k.wall.List(ctx)
+	have, err := k.list(ctx, fresh)
 	if err != nil {
 		return err
 	}
-	var want []firewall.Entry
-	if err := k.d.ask(ctx, func() { want = k.d.entries(time.Now()) }); err != nil {
+	var diff firewall.Diff
+	n := 0
+	if err := k.d.ask(ctx, func() {
+		now := time.Now()
+		diff = firewall.Reconcile(k.settled(k.d.entries(now)), have, !fresh, now)
+		n = k.d.ledger.Stats().Blocks
+	}); err != nil {
 		return ignoreStop(err)
 	}
-	diff := firewall.Reconcile(k.settled(want), have, !fresh, time.Now())
-	if diff.Flushed && !fresh {
-		k.repairing("its blocks are gone")
+	if err := k.byHand(ctx, diff.ByHand); err != nil {
+		return err
 	}
-	if len(diff.ByHand) > 0 {
-		if err := k.liftedByHand(ctx, diff.ByHand); err != nil {
-			return err
-		}
+	if diff.Flushed && !fresh {
+		k.repairing("its blocks are missing")
 	}
 	if remove := k.unqueued(diff.Remove); len(remove) > 0 {
 		if err := k.wall.Unblock(ctx, remove); err != nil {
@@ -409,16 +472,50 @@ func (k *keeper) reconcile(ctx context.Context, fresh bool) error {
 			return err
 		}
 	}
-	k.tell(func(s *wallState) { s.entries, s.full = len(want), "" })
+	k.tell(func(s *wallState) { s.entries, s.full = n, "" })
+	if n >= manyBlocks {
+		have, diff = nil, firewall.Diff{}
+		debug.FreeOSMemory() // the listing; the loop goes on meanwhile
+	}
 	return nil
+}
+
+// list gathers what the wall holds. When fresh, what it lost is on its way back
+// already.
+func (k *keeper) list(ctx context.Context, fresh bool) (*firewall.Listing, error) {
+	have := &firewall.Listing{}
+	err := k.wall.List(ctx, have.Add)
+	if fresh && errors.Is(err, firewall.ErrBroken) && !errors.Is(err, firewall.ErrGone) {
+		err = nil
+	}
+	return have, err
+}
+
+// byHand records deletions by hand that a second look confirms: a flush while
+// the wall was listed can look like one.
+func (k *keeper) byHand(ctx context.Context, missing []netip.Prefix) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	have, err := k.list(ctx, false)
+	if err != nil {
+		return err
+	}
+	return k.liftedByHand(ctx, slices.DeleteFunc(missing, have.Holds))
 }
 
 // settled leaves out what was decided since the last drain: it is on its way
 // and not missing.
-func (k *keeper) settled(es []firewall.Entry) []firewall.Entry {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.DeleteFunc(es, func(e firewall.Entry) bool { _, ok := k.queue[e.Prefix]; return ok })
+func (k *keeper) settled(es iter.Seq[firewall.Entry]) iter.Seq[firewall.Entry] {
+	return func(yield func(firewall.Entry) bool) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for e := range es {
+			if _, queued := k.queue[e.Prefix]; !queued && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 func (k *keeper) unqueued(ps []netip.Prefix) []netip.Prefix {

@@ -3,14 +3,15 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"os"
+	"net"
 	"strings"
 	"time"
+	"unique"
 
 	"stoplog/internal/export"
 	"stoplog/internal/feed"
 	"stoplog/internal/firewall"
+	"stoplog/internal/httpd"
 	"stoplog/internal/ledger"
 	"stoplog/internal/rules"
 )
@@ -20,40 +21,61 @@ const exportEvery = time.Second
 
 // show keeps the list for walls elsewhere as the ledger has it.
 func (d *daemon) show(cs []ledger.Change) {
+	if !d.shows() {
+		return
+	}
 	for _, c := range cs {
-		if c.Op == ledger.Lift || d.limited(c.Block) {
+		if c.Op == ledger.Lift {
 			d.lists.Remove(c.Block.Prefix)
 		} else {
-			d.lists.Set(listed(c.Block))
+			d.lists.Set(d.listed(c.Block))
 		}
 	}
 }
 
-// showAll begins the list anew: at the start and after a reload.
+// shows reports whether somebody reads the list: without a feed, a check or an
+// export it is not kept, for it takes as much memory as the blocks do.
+func (d *daemon) shows() bool {
+	return d.set.Listen.Feed.Addr != "" || d.set.Listen.Check.Addr != "" || len(d.set.Exports) > 0
+}
+
+// showAll makes the list anew: at the start and after a reload.
 func (d *daemon) showAll(now time.Time) {
-	bs := d.ledger.List(now)
-	es := make([]export.Entry, 0, len(bs))
-	for _, b := range bs {
-		if !d.limited(b) {
-			es = append(es, listed(b))
-		}
+	var es []export.Entry
+	if d.shows() {
+		es = make([]export.Entry, 0, d.ledger.Stats().Blocks)
+		d.ledger.Each(now, func(b *ledger.Block) { es = append(es, d.listed(*b)) })
 	}
 	d.lists.Replace(es)
 	d.showPolicy(now)
 }
 
-// limited reports whether a block closes some ports only, or slows down: whoever
-// reads a list could only shut out altogether, which nobody asked for.
-func (d *daemon) limited(b ledger.Block) bool {
+// limit is what a block closes less than everything.
+func (d *daemon) limit(b ledger.Block) (l export.Limit) {
 	e := entryOf(b, d.set)
-	return len(e.Ports) > 0 || e.Action == firewall.Slow
+	if len(e.Ports) > 0 {
+		l.Ports = unique.Make(firewall.FormatPorts(e.Ports)).Value() // many blocks, few texts
+	}
+	if e.Action == firewall.Slow {
+		l.Rate = d.set.Firewall.SlowRate
+	}
+	return l
 }
 
-func listed(b ledger.Block) export.Entry {
-	return export.Entry{Prefix: b.Prefix, Until: b.Until, Rule: b.Rule, Count: b.Count}
+func (d *daemon) listed(b ledger.Block) export.Entry {
+	return export.Entry{Prefix: b.Prefix, Until: b.Until, Rule: b.Rule, Count: b.Count, Points: b.Points, Limit: d.limit(b)}
 }
 
-// showPolicy tells the list who is allowed and which flags are up.
+// guardOf is what a list is for, as the rules say.
+func guardOf(g rules.Guarded) export.Guard {
+	out := export.Guard{Any: g.Any}
+	for _, p := range g.Ports {
+		out.Ports = append(out.Ports, firewall.Ports{Proto: p.Proto, From: p.From, To: p.To})
+	}
+	return out
+}
+
+// showPolicy passes allowed prefixes and raised flags to the list.
 func (d *daemon) showPolicy(now time.Time) {
 	if err := d.lists.SetAllow(d.ledger.AllowedPrefixes(now)); err != nil {
 		d.note("the allowlist of exports: " + err.Error())
@@ -65,10 +87,15 @@ func (d *daemon) showPolicy(now time.Time) {
 	d.lists.SetFlags(fs)
 }
 
+// listServer is a feed or a check.
+type listServer interface {
+	Serve(ctx context.Context, l net.Listener) error
+}
+
 // serveFeed offers the list at l.
 func (d *daemon) serveFeed(ctx context.Context, l rules.Listener) {
-	d.keepServing(ctx, "feed", l, func(token string) (http.Handler, error) {
-		f, err := feed.New(&d.lists, feed.Options{Clients: l.Clients, Token: token})
+	d.keepServing(ctx, "feed", l, func(problem func(error)) (listServer, error) {
+		f, err := feed.New(&d.lists, feed.Options{Guard: guardOf(l.Ports), Clients: l.Clients, TokenFile: l.TokenFile, Problem: problem})
 		d.feedNow.Store(f)
 		return f, err
 	})
@@ -76,33 +103,44 @@ func (d *daemon) serveFeed(ctx context.Context, l rules.Listener) {
 
 // serveCheck answers proxies at c.
 func (d *daemon) serveCheck(ctx context.Context, c rules.Check) {
-	d.keepServing(ctx, "check", c.Listener, func(token string) (http.Handler, error) {
-		h, err := feed.NewCheck(&d.lists, feed.CheckOptions{Header: c.Header, Trusted: c.Trusted, Clients: c.Clients, Token: token, Status: c.Status})
+	d.keepServing(ctx, "check", c.Listener, func(problem func(error)) (listServer, error) {
+		h, err := feed.NewCheck(&d.lists, feed.CheckOptions{
+			Header: c.Header, Trusted: c.Trusted, Clients: c.Clients, TokenFile: c.TokenFile, Problem: problem, Status: c.Status,
+			Guard: guardOf(c.Ports), PortHeader: c.PortHeader,
+		})
 		d.checkNow.Store(h)
 		return h, err
 	})
 }
 
-// doors says how the feed and the check are used, a sentence each.
+// doors returns the use of the feed and the check, one sentence each.
 func (d *daemon) doors() (ds []string) {
 	if f := d.feedNow.Load(); f != nil {
 		c := f.Counts()
-		ds = append(ds, fmt.Sprintf("feed: %d lists sent, %d unchanged, %d refused, %d readers too slow, %d turned away", c.Served, c.Unchanged, c.Refused, c.Slow, c.TurnedAway))
+		s := fmt.Sprintf("feed: %d lists sent, %d unchanged, %d refused, %d clients too slow, %d connections rejected", c.Served, c.Unchanged, c.Refused, c.Slow, c.TurnedAway)
+		if n := d.lists.LeftOut(f.Guard()); n > 0 {
+			s += "; in formats without ports, " + export.LeftOut(n)
+		}
+		ds = append(ds, s)
 	}
 	if h := d.checkNow.Load(); h != nil {
 		c := h.Counts()
-		ds = append(ds, fmt.Sprintf("check: %d passed, %d refused, %d allowed, %d without a readable address, %d from peers not trusted, %d turned away",
-			c.Passed, c.Refused, c.Allowed, c.Unknown, c.Untrusted, c.TurnedAway))
+		s := fmt.Sprintf("check: %d passed, %d refused, %d rate-limited, %d allowed, %d without a usable address, %d from untrusted peers, %d connections rejected",
+			c.Passed, c.Refused, c.Slowed, c.Allowed, c.Unknown, c.Untrusted, c.TurnedAway)
+		if n := d.lists.LeftOut(h.Guard()); n > 0 {
+			s += fmt.Sprintf("; %d blocks cover other ports or limit the rate (listen.check.ports)", n)
+		}
+		ds = append(ds, s)
 	}
 	return ds
 }
 
-// keepServing keeps a listener open until ctx ends. What fails is told and
+// keepServing keeps a listener open until ctx ends. What fails is reported and
 // tried again: it must not end the watch.
-func (d *daemon) keepServing(ctx context.Context, what string, l rules.Listener, handler func(token string) (http.Handler, error)) {
+func (d *daemon) keepServing(ctx context.Context, what string, l rules.Listener, server func(problem func(error)) (listServer, error)) {
 	defer d.well(what)
 	for ctx.Err() == nil {
-		err := d.serveOnce(ctx, what, l, handler)
+		err := d.serveOnce(ctx, what, l, server)
 		if err == nil {
 			return
 		}
@@ -114,45 +152,37 @@ func (d *daemon) keepServing(ctx context.Context, what string, l rules.Listener,
 	}
 }
 
-func (d *daemon) serveOnce(ctx context.Context, what string, l rules.Listener, handler func(token string) (http.Handler, error)) error {
-	token, err := readToken(l.TokenFile)
+func (d *daemon) serveOnce(ctx context.Context, what string, l rules.Listener, server func(problem func(error)) (listServer, error)) error {
+	s, err := server(d.tokenProblem(what))
 	if err != nil {
 		return err
 	}
-	h, err := handler(token)
-	if err != nil {
-		return err
-	}
-	at, err := feed.Listen(l.Addr)
+	at, err := httpd.Listen(l.Addr, 0o666) // who may reach the directory may ask
 	if err != nil {
 		return err
 	}
 	d.log.Info(what, "listening", at.Addr().String())
 	d.well(what)
-	return feed.Serve(ctx, at, h)
+	return s.Serve(ctx, at)
 }
 
-// readToken reads the first line of a file, "" when there is none to read.
-func readToken(path string) (string, error) {
-	if path == "" {
-		return "", nil
+// tokenProblem shows in status that the tokens of a listener cannot be read,
+// and so nobody is let in, until they can.
+func (d *daemon) tokenProblem(what string) func(error) {
+	return func(err error) {
+		if err != nil {
+			d.fails(what, what+": all requests are refused: "+err.Error())
+			return
+		}
+		d.well(what)
 	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	if line = strings.TrimSpace(line); line == "" {
-		return "", fmt.Errorf("%s: its first line is empty where a token is wanted", path)
-	}
-	return line, nil
 }
 
 // writeExports keeps files current until ctx ends.
 func (d *daemon) writeExports(ctx context.Context, files []rules.Export) {
 	tick := time.NewTicker(exportEvery)
 	defer tick.Stop()
-	last := make([]string, len(files)) // what was said of each
+	again := make([]bool, len(files)) // it failed, or a cap left some out
 	defer func() {
 		for _, f := range files {
 			d.well(f.Format + " " + f.File)
@@ -163,23 +193,22 @@ func (d *daemon) writeExports(ctx context.Context, files []rules.Export) {
 		es, v := d.lists.Entries()
 		for i, f := range files {
 			format, err := export.Find(f.Format)
-			if err == nil && v == version && !format.Counts && last[i] == "" {
+			if err == nil && v == version && !format.Counts && !again[i] {
 				continue
 			}
 			said := ""
 			if err == nil {
-				said, err = d.writeExport(f, es)
+				said, again[i], err = d.writeExport(f, es)
 			}
 			switch what := f.Format + " " + f.File; {
 			case err != nil:
-				said = err.Error()
-				d.fails(what, said)
+				again[i] = true
+				d.fails(what, err.Error())
 			case said != "":
 				d.warns(what, said)
 			default:
 				d.well(what)
 			}
-			last[i] = said
 		}
 		version = v
 		select {
@@ -190,13 +219,22 @@ func (d *daemon) writeExports(ctx context.Context, files []rules.Export) {
 	}
 }
 
-func (d *daemon) writeExport(f rules.Export, es []export.Entry) (said string, err error) {
-	done, err := export.ToFile(f.File, f.Format, es, export.Options{Allow: d.lists.AllowList(), Now: time.Now()})
+// writeExport says what is not in the file, and whether that changes as time
+// goes by.
+func (d *daemon) writeExport(f rules.Export, es []export.Entry) (said string, moves bool, err error) {
+	done, err := export.ToFile(f.File, f.Format, es, export.Options{Allow: d.lists.AllowList(), Now: time.Now(), Guard: guardOf(f.Ports)})
 	if err != nil {
-		return "", err
+		return "", false, err
+	}
+	var missing []string
+	if done.Limited > 0 {
+		missing = append(missing, export.LeftOut(done.Limited))
 	}
 	if done.Left > 0 {
-		return fmt.Sprintf("export to %s: %d prefixes were left out, over the format's %d", f.File, done.Left, done.Len), nil
+		missing = append(missing, fmt.Sprintf("%d prefixes are left out: the format allows %d", done.Left, done.Len))
 	}
-	return "", nil
+	if missing == nil {
+		return "", false, nil
+	}
+	return "export to " + f.File + ": " + strings.Join(missing, "; "), done.Left > 0, nil
 }

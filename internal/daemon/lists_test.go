@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"stoplog/internal/control"
+	"stoplog/internal/export"
 	"stoplog/internal/rules"
 )
 
@@ -95,6 +95,50 @@ exports:
 	waitFile(t, file, func(text string) bool { return !strings.Contains(text, "192.0.2.") })
 }
 
+// TestLimitedLists: blocks of some ports, and those that slow down, are on the
+// lists that can express them or are made for these ports; status and the lists
+// count the others. The check refuses at the ports that it guards.
+func TestLimitedLists(t *testing.T) {
+	feedAt, checkAt, dir := freePort(t), freePort(t), t.TempDir()
+	x := startDaemon(t, t.TempDir(), quietRules+fmt.Sprintf(`
+firewall: {ports: [tcp/22, 8000-8001]}
+listen:
+  feed: {addr: "%s"}
+  check: {addr: "%s", header: X-Real-IP, trusted: ["127.0.0.1"], ports: [80, 8000], port_header: X-Port}
+exports:
+  - {format: plain, file: %s/plain}
+  - {format: plain, file: %s/any, ports: any}
+  - {format: cidr, file: %s/22, ports: [22]}
+  - {format: nft, file: %s/nft}
+`, feedAt, checkAt, dir, dir, dir, dir))
+	x.block(t, "192.0.2.0/28")
+	left := export.LeftOut(1)
+	for file, want := range map[string]string{"plain": "# stoplog: 0 prefixes; " + left + "\n", "any": "# stoplog: 1 prefixes\n192.0.2.0/28\n", "22": "192.0.2.0/28\n"} {
+		waitFile(t, filepath.Join(dir, file), func(text string) bool { return text == want })
+	}
+	waitFile(t, filepath.Join(dir, "nft"), func(text string) bool {
+		return strings.Contains(text, "tcp dport { 22, 8000-8001 } drop") && strings.Contains(text, "192.0.2.0/28")
+	})
+	for query, listed := range map[string]bool{"": false, "?ports=any": true, "?ports=22": true, "?ports=80": false} {
+		if code, body := fetch(t, "http://"+feedAt+"/blocklist.txt"+query, "", ""); code != 200 || strings.Contains(body, "192.0.2.0/28\n") != listed || strings.Contains(body, left) == listed {
+			t.Errorf("the feed%s: %d\n%s", query, code, body)
+		}
+	}
+	if code, _ := fetch(t, "http://"+feedAt+"/blocklist.txt?ports=x", "", ""); code != 400 {
+		t.Errorf("the feed for no ports: %d, want 400", code)
+	}
+	if code, _ := fetch(t, "http://"+checkAt+"/check", "X-Real-IP", "192.0.2.7"); code != 403 {
+		t.Errorf("the check, which guards 8000: %d, want 403", code)
+	}
+	st, err := x.c.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Join(append(st.Notes, st.Doors...), "\n"); strings.Count(said, left) != 2 || !strings.Contains(said, dir+"/plain: "+left) {
+		t.Errorf("status says:\n%s\nwant the feed and the export to %s/plain", said, dir)
+	}
+}
+
 func waitFile(t *testing.T, path string, ok func(string) bool) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -137,6 +181,7 @@ exports: [{format: plain, file: /proc/none/list.txt}]
 // stand off the lists, which shut out altogether, and the other way about.
 func TestListsFollowReload(t *testing.T) {
 	x := startDaemon(t, t.TempDir(), quietRules)
+	file := filepath.Join(t.TempDir(), "list")
 	x.block(t, "192.0.2.0/28")
 	for _, s := range []struct {
 		firewall string
@@ -144,14 +189,15 @@ func TestListsFollowReload(t *testing.T) {
 	}{{"{ports: [22]}", false}, {"{action: slow}", false}, {"{action: reject}", true}} {
 		if err := x.daemon.ask(t.Context(), func() {
 			x.daemon.opt.Load = func() (*rules.Set, []rules.Problem) {
-				return rules.LoadBytes("test", []byte(quietRules+"firewall: "+s.firewall+"\n"), "")
+				return rules.LoadBytes("test", []byte(quietRules+"exports: {format: plain, file: "+file+"}\nfirewall: "+s.firewall+"\n"), "")
 			}
 			x.daemon.reload(time.Now(), "a test")
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if _, blocked := x.daemon.lists.Lookup(netip.MustParseAddr("192.0.2.7")); blocked != s.listed {
-			t.Errorf("reloaded with firewall %s: on the lists: %v, want %v", s.firewall, blocked, s.listed)
+		es, _ := x.daemon.lists.Entries()
+		if whole := len(es) == 1 && es[0].Limit == (export.Limit{}); whole != s.listed {
+			t.Errorf("reloaded with firewall %s: %+v, want a whole block: %v", s.firewall, es, s.listed)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +13,9 @@ import (
 
 const (
 	maxFullest = 20
+	// maxLooked is how many buckets are looked at for those of sources that are
+	// not blocked: a bucket is full when its source has just been blocked.
+	maxLooked = 500
 	// lookAgain bounds how often all buckets are looked through, however many
 	// people watch.
 	lookAgain = time.Second
@@ -32,14 +37,23 @@ func (x *door) Live(ctx context.Context) (l control.Live, err error) {
 func (d *daemon) lively(now time.Time) control.Live {
 	if d.live.fullest == nil || now.Sub(d.live.at) >= lookAgain || now.Before(d.live.at) {
 		levels := []control.Level{}
-		for _, l := range d.engine.Fullest(maxFullest, now.UnixNano()) {
-			if l.Level > 0 {
+		for _, l := range d.engine.Fullest(maxLooked, now.UnixNano()) {
+			if len(levels) == maxFullest {
+				break
+			}
+			if l.Level > 0 && !d.standing(l.Prefix, now) {
 				levels = append(levels, control.Level{Rule: l.Rule, Key: l.Key, Level: float64(l.Level), Capacity: l.Capacity})
 			}
 		}
 		d.live = liveLook{now, levels}
 	}
 	return control.Live{Now: now.UTC(), Minutes: d.rates.last(now), Fullest: d.live.fullest}
+}
+
+// standing reports whether all of p is blocked; never of a bucket that is not
+// of a prefix.
+func (d *daemon) standing(p netip.Prefix, now time.Time) bool {
+	return p.IsValid() && slices.ContainsFunc(d.ledger.Covering(p.Addr(), now), func(b ledger.Block) bool { return covers(b.Prefix, p) })
 }
 
 // Find looks through all blocks on the loop, but copies only what it gives.

@@ -20,7 +20,7 @@ const lockName = "lock"
 func lockState(dir string) (io.Closer, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("the state folder: %w", err)
+		return nil, fmt.Errorf("state folder: %w", err)
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
@@ -28,7 +28,7 @@ func lockState(dir string) (io.Closer, error) {
 	}
 	f.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, fmt.Errorf("the state folder %s is in use by another stoplog (--state names another folder)", dir)
+		return nil, fmt.Errorf("the state folder %s is in use by another stoplog (use --state for another folder)", dir)
 	}
 	return nil, fmt.Errorf("locking %s: %w", f.Name(), err)
 }

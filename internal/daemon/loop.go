@@ -4,12 +4,15 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
 	"stoplog/internal/detect"
-	"stoplog/internal/lean"
 	"stoplog/internal/ledger"
+	"stoplog/internal/pipeline"
+	"stoplog/internal/rules"
 	"stoplog/internal/source"
 )
 
@@ -55,11 +58,14 @@ func (d *daemon) loop(ctx context.Context, batches <-chan *source.Batch) {
 		case <-save.C:
 			d.saveIfDirty(time.Now())
 		case <-look.C:
-			d.lookAround(time.Now())
+			now := time.Now()
+			d.settle(now)
+			d.lookAround(now)
 		case <-sweep.C:
 			d.engine.Sweep(time.Now().UnixNano())
+			d.ledger.PruneAudit(time.Now())
 		case <-thin.C:
-			lean.GiveBack() // a few milliseconds; orders and reloads leave much behind
+			debug.FreeOSMemory() // a few milliseconds; orders and reloads leave much behind
 		case <-hup:
 			d.reload(time.Now(), "SIGHUP")
 		case <-ctx.Done():
@@ -98,7 +104,15 @@ func (d *daemon) take(b *source.Batch) {
 	b.Release()
 }
 
-// breached carries out what came of a breach.
+// settle counts what was held until it was sure who wrote it.
+func (d *daemon) settle(now time.Time) {
+	d.machine.Settle(now, false, func(r *pipeline.Reader) {
+		d.machine.Apply(r, now, func(br *detect.Breach, o ledger.Outcome) { d.breached(br, o, now) })
+		d.dirty = true
+	})
+}
+
+// breached carries out the result of a breach.
 func (d *daemon) breached(br *detect.Breach, o ledger.Outcome, now time.Time) {
 	if o.Fresh {
 		d.logBreach(br, o, now)
@@ -120,12 +134,12 @@ func (d *daemon) logBreach(br *detect.Breach, o ledger.Outcome, now time.Time) {
 	for _, c := range o.Changes {
 		if c.Op == ledger.Set {
 			set = true
-			d.log.Info("block", "prefix", c.Block.Prefix, "rule", c.Block.Rule, "count", c.Block.Count, "for", c.Block.Until.Sub(c.Block.Since).Round(time.Second),
+			d.log.Info("block", "prefix", c.Block.Prefix, "rule", c.Block.Rule, "count", c.Block.Count, "points", c.Block.Points, "for", rules.FormatDuration(c.Block.Until.Sub(c.Block.Since).Round(time.Second)),
 				"until", c.Block.Until.UTC().Format(time.RFC3339), "source", br.Source, "line", br.Line)
 		}
 	}
 	if !set {
-		d.log.Info("breach", "rule", br.Rule, "key", br.Key, "count", br.Count, "source", br.Source, "line", br.Line)
+		d.log.Info("breach", "rule", br.Rule, "key", br.Key, "count", br.Count, "points", br.Points, "source", br.Source, "line", br.Line)
 	}
 }
 
@@ -138,6 +152,10 @@ func (d *daemon) apply(cs []ledger.Change, why string) {
 	d.keeper.change(cs)
 	d.show(cs)
 	d.rates.blocked(time.Now(), cs)
+	if now := time.Now(); !slices.Equal(d.excepted, d.ledger.Excepted(now)) {
+		d.excepted = d.ledger.Excepted(now)
+		d.tellPolicy() // with these changes or before them
+	}
 	for _, c := range cs {
 		if c.Op == ledger.Lift && why != "" {
 			d.log.Info("unblock", "prefix", c.Block.Prefix, "rule", c.Block.Rule, "why", why)
@@ -163,8 +181,8 @@ func (d *daemon) recovered(now time.Time) {
 	// Positions that are known for the first time must survive a crash: without
 	// them the next start would begin at the end of the logs.
 	d.saveIfDirty(now)
-	lean.GiveBack()
-	d.log.Info("caught up with the logs", "blocks", len(d.ledger.List(now)))
+	debug.FreeOSMemory()
+	d.log.Info("caught up with the logs", "blocks", d.ledger.Stats().Blocks)
 }
 
 // ask runs f on the loop's goroutine and waits for it.

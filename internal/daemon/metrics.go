@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"stoplog/internal/httpd"
 	"stoplog/internal/metrics"
 	"stoplog/internal/rules"
 )
@@ -32,7 +33,7 @@ func (d *daemon) collector() *metrics.Collector {
 	return metrics.New(func(ctx context.Context) (metrics.Reading, error) {
 		s, err := (&door{d}).Status(ctx)
 		r := metrics.Reading{Status: s}
-		for _, n := range d.teller.Stats() {
+		for _, n := range d.notifier.Stats() {
 			r.Notify = append(r.Notify, metrics.Notify{Name: n.Name, Sent: n.Sent, Failed: n.Failed, Waiting: n.Waiting})
 		}
 		return r, err
@@ -41,15 +42,14 @@ func (d *daemon) collector() *metrics.Collector {
 
 // serveMetrics keeps the listener open.
 func (d *daemon) serveMetrics(ctx context.Context, m rules.Metrics) {
-	at := metrics.Door{Addr: m.Addr, TokenFile: m.TokenFile, Clients: m.Clients}
 	const what = "metrics listener"
 	defer d.well(what)
 	for ctx.Err() == nil {
-		l, err := at.Listen()
+		l, err := httpd.Listen(m.Addr, 0o660)
 		if err == nil {
 			d.log.Info("metrics", "listening", l.Addr().String())
 			d.well(what)
-			err = metrics.Serve(ctx, l, d.collector(), at)
+			err = metrics.Serve(ctx, l, d.collector(), metrics.Options{TokenFile: m.TokenFile, Clients: m.Clients, Problem: d.tokenProblem(what)})
 		}
 		if err == nil {
 			return
@@ -66,7 +66,7 @@ func (d *daemon) serveMetrics(ctx context.Context, m rules.Metrics) {
 func (d *daemon) metricsProblem(what string) func(error) {
 	return func(err error) {
 		if err == nil {
-			d.log.Info("metrics: works again")
+			d.log.Info("metrics work again")
 			d.well(what)
 			return
 		}

@@ -16,11 +16,11 @@ import (
 func TestMetricsFollowTheRules(t *testing.T) {
 	d := &daemon{log: slog.New(slog.NewTextHandler(io.Discard, nil)), asks: make(chan func()), stopped: make(chan struct{})}
 	close(d.stopped) // nobody answers asks: the listener shows "down"
-	teller, err := d.newTeller(&rules.Set{})
+	notifier, err := d.newNotifier(&rules.Set{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.teller = teller
+	d.notifier = notifier
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	spot := newSpot(d.showMetrics)

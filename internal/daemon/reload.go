@@ -77,7 +77,7 @@ func (d *daemon) lookAround(now time.Time) {
 		d.retier()
 	case d.set.ReloadOnChange && !sameLook(f.rules, d.files.rules):
 		d.files = f
-		d.reload(now, "a file of the rules changed")
+		d.reload(now, "a rules file changed")
 	case !sameLook(f.lists, d.files.lists):
 		d.files = f
 		d.relist(now)
@@ -104,7 +104,7 @@ func (d *daemon) retier() {
 	}
 	d.set = set
 	d.machine.Swap(kit)
-	d.log.Info("read the files of tiers again")
+	d.log.Info("reloaded the files of tiers")
 }
 
 // relist reads the files of allowed and denied prefixes again.
@@ -114,7 +114,7 @@ func (d *daemon) relist(now time.Time) {
 		d.note(err.Error())
 		return
 	}
-	d.log.Info("read the files of allowed and denied prefixes again")
+	d.log.Info("reloaded the files of allow and deny")
 	d.lift(lifted, "allowed")
 	d.tellPolicy()
 }
@@ -123,7 +123,7 @@ func (d *daemon) relist(now time.Time) {
 func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	set, problems := d.opt.Load()
 	if set == nil {
-		d.reloadErr = "the rules on disk are broken and not in use; see: stoplog check"
+		d.reloadErr = "the rules file has mistakes and is not in use; see: stoplog check"
 		problems = slices.DeleteFunc(slices.Clone(problems), func(p rules.Problem) bool { return p.Warning })
 		for _, p := range problems {
 			d.log.Error("reload refused", "problem", p.Error())
@@ -133,7 +133,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	kit, err := pipeline.NewKit(set, time.Local)
 	var lifted ledger.Lifted
 	if err == nil {
-		_, err = d.newTeller(set) // a template that fails is found before anything changes
+		_, err = d.newNotifier(set) // a template that fails is found before anything changes
 	}
 	if err == nil {
 		lifted, err = d.ledger.SetOptions(d.ledgerOptions(set), now)
@@ -146,7 +146,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	if err := d.sources.Update(sourceSpecs(set)); err != nil {
 		d.note("reload: " + err.Error())
 	}
-	if err := d.teller.Swap(set.Notify); err != nil {
+	if err := d.notifier.Swap(set.Notify); err != nil {
 		d.note("reload: " + err.Error())
 	}
 	d.setSpots(set)

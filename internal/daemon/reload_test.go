@@ -71,7 +71,7 @@ func TestLockdownThatShutsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		trouble := strings.Join(x.status(t).Trouble, "; ")
-		if told := strings.Contains(trouble, "rule panic shuts nothing"); told != s.told {
+		if told := strings.Contains(trouble, "rule panic has no effect"); told != s.told {
 			t.Errorf("%s: got trouble %q, want it told: %v", s.wall, trouble, s.told)
 		}
 	}

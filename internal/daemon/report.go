@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"stoplog/internal/control"
+	"stoplog/internal/detect"
+	"stoplog/internal/export"
 	"stoplog/internal/ledger"
+	"stoplog/internal/rules"
 )
 
 func (x *door) List(ctx context.Context) (bs []control.Block, err error) {
@@ -30,19 +33,27 @@ func (d *daemon) shown(b ledger.Block) control.Block {
 	if rule == "" {
 		rule = "by hand"
 	}
+	l := d.limit(b)
 	return control.Block{
-		Prefix: b.Prefix.String(), Rule: rule, Since: b.Since.UTC(), Until: b.Until.UTC(), Count: b.Count, Reason: reason(b),
+		Prefix: b.Prefix.String(), Rule: rule, Since: b.Since.UTC(), Until: b.Until.UTC(), Count: b.Count, Points: b.Points, Reason: reason(b),
 		Backend: d.backendName(), By: b.By, Action: b.Action, Strikes: b.Strikes, Evidence: b.Evidence, Partial: b.Partial,
-		Source: b.Source, Line: b.Line, Limited: d.limited(b),
+		Source: b.Source, Line: b.Line, Limited: l != export.Limit{}, Ports: l.List(), Rate: l.Rate, Except: printed(b.Except),
 	}
 }
 
-// reason says in one sentence why a block stands.
+func printed(ps []netip.Prefix) (out []string) {
+	for _, p := range ps {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+// reason explains a block in one sentence.
 func reason(b ledger.Block) string {
 	if b.Reason != "" || b.Rule == "" {
 		return b.Reason
 	}
-	s := fmt.Sprintf("%d events of %s", b.Count, b.Service)
+	s := detect.Quantity(b.Count, "event") + " of " + b.Service
 	if b.Key != "" && b.Key != b.Prefix.String() {
 		s += ", counted by " + b.Key
 	}
@@ -53,55 +64,6 @@ func reason(b ledger.Block) string {
 		}
 	}
 	return s
-}
-
-func (x *door) Explain(ctx context.Context, addr string) (control.Explanation, error) {
-	p, err := target(addr)
-	if err != nil {
-		return control.Explanation{}, err
-	}
-	if !p.IsSingleIP() {
-		return control.Explanation{}, control.BadOrder("%q is no single address", addr)
-	}
-	var e control.Explanation
-	err = x.d.ask(ctx, func() { e = x.d.explain(p.Addr(), time.Now()) })
-	if err != nil {
-		return e, err
-	}
-	e.History, err = x.d.history(p, time.Time{}, 20)
-	return e, err
-}
-
-func (d *daemon) explain(addr netip.Addr, now time.Time) control.Explanation {
-	e := control.Explanation{Addr: addr.String()}
-	for _, b := range d.ledger.Covering(addr, now) {
-		e.Blocked = append(e.Blocked, d.shown(b))
-	}
-	for _, a := range d.allowed(now) {
-		if p, err := target(a.Prefix); err == nil && p.Contains(addr) {
-			e.Allowed = append(e.Allowed, a)
-		}
-	}
-	for _, k := range d.ledger.KnownLogins(addr, now) {
-		e.KnownGood = append(e.KnownGood, fmt.Sprintf("a login to %s, last %s", k.Service, k.Last.UTC().Format(time.RFC3339)))
-	}
-	for _, l := range d.engine.Levels(addr, now.UnixNano()) {
-		e.Levels = append(e.Levels, control.Level{Rule: l.Rule, Key: l.Key, Level: float64(l.Level), Capacity: l.Capacity})
-	}
-	switch {
-	case len(e.Allowed) > 0:
-		e.Advice = append(e.Advice, "It is exempt: nothing it does is counted, and no block holds it back.")
-	case len(e.Blocked) > 0:
-		last := e.Blocked[0].Until
-		for _, b := range e.Blocked {
-			if b.Until.After(last) {
-				last = b.Until
-			}
-		}
-		e.Advice = append(e.Advice, fmt.Sprintf("It is let in again at %s, or now by: stoplog unblock %s", last.Format(time.RFC3339), addr),
-			fmt.Sprintf("To exempt it: stoplog allow add %s --ttl 7d", addr))
-	}
-	return e
 }
 
 func (x *door) Status(ctx context.Context) (s control.Status, err error) {
@@ -126,6 +88,11 @@ func (d *daemon) status(now time.Time) control.Status {
 	}
 	if proxy, ok := d.machine.Suspect(); ok {
 		s.Notes = append(s.Notes, proxy)
+	}
+	for _, l := range d.opt.Leftovers {
+		if d.opt.DryRun {
+			s.Notes = append(s.Notes, "blocks of an earlier run are still in place: "+l)
+		}
 	}
 	if !d.savedAt.IsZero() {
 		s.SavedAt = &d.savedAt
@@ -165,13 +132,17 @@ func (d *daemon) addSources(s *control.Status) {
 			why = strings.TrimSpace(why + " " + n)
 		}
 		s.Sources = append(s.Sources, control.SourceStatus{
-			Name: st.Name, State: string(st.State), Why: why, Lines: o.Lines, Events: o.Events, Cut: o.Cut,
+			Name: st.Name, State: string(st.State), Why: why, Lines: o.Lines, Events: o.Events, Cut: o.Cut, Doubted: o.Doubted,
+			Foreign: o.Foreign, Foreigner: o.Foreigner,
 			LagByte: st.Lag, SkewMs: o.Skew.Milliseconds(), Ready: ready[st.Name],
 		})
 		s.Lines += o.Lines
 		s.Events += o.Events
+		if o.Doubted != 0 {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s: %d events not counted because a client may have forged their lines", st.Name, o.Doubted))
+		}
 		if o.Skew != 0 {
-			s.Notes = append(s.Notes, fmt.Sprintf("%s: stamps are %s off the clock; its lines count as they arrive", st.Name, o.Skew.Round(time.Second)))
+			s.Notes = append(s.Notes, fmt.Sprintf("%s: timestamps are %s off the clock; its lines count when they arrive", st.Name, rules.FormatDuration(o.Skew.Abs().Round(time.Second))))
 		}
 	}
 	s.Unknown = s.Lines - min(s.Events, s.Lines)
@@ -190,7 +161,7 @@ func (d *daemon) addWalls(s *control.Status) {
 	}
 	why := d.opt.WallWhy
 	if !w.feud.last.IsZero() {
-		why = strings.TrimSpace(why + "; restored at " + w.feud.last.Format(time.TimeOnly) + " after others changed it")
+		why = strings.TrimSpace(why + "; restored at " + w.feud.last.Format(time.TimeOnly) + " after another program changed it")
 	}
 	s.Backends = []control.WallStatus{{Name: d.backendName(), State: state, Why: why, Entries: s.Blocks}}
 	s.Notes = append(s.Notes, w.notes...)

@@ -16,6 +16,7 @@ import (
 	"stoplog/internal/detect"
 	"stoplog/internal/ledger"
 	"stoplog/internal/pipeline"
+	"stoplog/internal/replay"
 	"stoplog/internal/rules"
 	"stoplog/internal/source"
 )
@@ -287,7 +288,10 @@ func replayedBlocks(t *testing.T, log []stamped) (out []sameBlock) {
 	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Replay(context.Background(), ReplayOptions{Set: sameSet(t), Files: []string{file}, Zone: time.UTC}, func(b ReplayBlock) error {
+	_, err := replay.Run(context.Background(), replay.Options{Set: sameSet(t), Files: []string{file}, Zone: time.UTC}, func(b replay.Answer) error {
+		if b.Kind != replay.Block {
+			return nil
+		}
 		out = append(out, sameBlock{b.Prefix.String(), b.Rule, b.At.UnixNano(), b.At.Add(b.TTL).UnixNano(), b.Count})
 		return nil
 	})

@@ -3,10 +3,12 @@ package daemon
 import (
 	"encoding/json"
 	"errors"
+	"runtime/debug"
 	"time"
 
+	"stoplog/internal/detect"
+	"stoplog/internal/firewall"
 	"stoplog/internal/ledger"
-	"stoplog/internal/protect"
 )
 
 // errStopping answers what is asked of a daemon that is about to end.
@@ -17,9 +19,8 @@ const (
 	partPositions = "positions"
 	partEngine    = "engine"
 	partSessions  = "sessions"
+	partGuards    = "guards"
 )
-
-func protectFinder() protect.Finder { return protect.Finder{} }
 
 // restore puts back what the snapshot held. What cannot be read is said and
 // left out: blocks are the ledger's and stand in any case.
@@ -42,12 +43,38 @@ func (d *daemon) restore(rec *ledger.Recovered) {
 			d.note("state: sessions: " + err.Error())
 		}
 	}
+	if b := rec.Parts[partGuards]; b != nil {
+		if err := d.machine.UnmarshalGuards(b); err != nil {
+			d.note("state: guards: " + err.Error())
+		}
+	}
 	for _, p := range rec.Forget {
 		d.engine.Forget(p)
 	}
+	d.lostState = rec.Lost
 	d.savedAt = rec.SavedAt
 	if !rec.SavedAt.IsZero() {
 		d.log.Info("state restored", "saved", rec.SavedAt.UTC().Format(time.RFC3339), "blocks", d.ledger.Stats().Blocks, "pending", rec.Pending)
+	}
+}
+
+// adopt takes over what the walls held when the state was lost.
+func (d *daemon) adopt(found []firewall.Entry, now time.Time) {
+	bs := make([]ledger.Block, len(found))
+	for i, e := range found {
+		bs[i] = ledger.Block{Prefix: e.Prefix, Until: e.Until, Action: e.Action.String()}
+		for _, p := range e.Ports {
+			bs[i].Ports = append(bs[i].Ports, detect.Ports{Proto: p.Proto, From: p.From, To: p.To})
+		}
+	}
+	n, err := d.ledger.Found(bs, now)
+	if err != nil {
+		d.note(err.Error())
+	}
+	if n > 0 {
+		d.note(counted(n, "block") + " found in the firewall but not in the state: adopted")
+		d.showAll(now)
+		d.save(now)
 	}
 }
 
@@ -61,12 +88,16 @@ func (d *daemon) saveIfDirty(now time.Time) {
 func (d *daemon) save(now time.Time) {
 	positions, err := json.Marshal(d.positions)
 	if err == nil {
-		var sessions []byte
+		var sessions, guards []byte
 		if sessions, err = d.machine.Sessions.MarshalBinary(); err == nil {
+			guards, err = d.machine.MarshalGuards()
+		}
+		if err == nil {
 			err = d.ledger.Save(now, map[string][]byte{
 				partPositions: positions,
 				partEngine:    d.engine.AppendBinary(nil),
 				partSessions:  sessions,
+				partGuards:    guards,
 			})
 		}
 	}
@@ -81,4 +112,21 @@ func (d *daemon) save(now time.Time) {
 		d.log.Info("saving the state works again")
 	}
 	d.saveErr, d.dirty, d.savedAt = nil, false, now
+	d.giveBack()
+}
+
+// manyBlocks is from how many on what a snapshot or a comparison leaves behind
+// is worth the collection of garbage.
+const manyBlocks = 20_000
+
+// giveBack returns to the system what a snapshot of many blocks took. It does not
+// wait for that.
+func (d *daemon) giveBack() {
+	if d.ledger.Stats().Blocks < manyBlocks || !d.giving.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		debug.FreeOSMemory()
+		d.giving.Store(false)
+	}()
 }

@@ -26,7 +26,7 @@ func Walk(set *rules.Set, name string, q control.LineQuery, now time.Time) (cont
 		allow.Prefixes = slices.Concat(allow.Prefixes, s.Client.Trusted)
 	}
 	listed, _ := allow.Read() // what cannot be read, check tells
-	w := walker{set: set, engine: detect.New(set, detect.Options{Seed: seed()}), gate: listGate(listed)}
+	w := walker{set: set, engine: pipeline.NewEngine(set), gate: listGate(listed)}
 	return w.walk(q, name, now)
 }
 
@@ -54,6 +54,7 @@ func (g listGate) Verdict(addr netip.Addr, _ string, _ []byte, _ int64) detect.V
 	return detect.Stranger
 }
 func (listGate) KnownAddr(netip.Addr, string, int64) bool { return false }
+func (listGate) Struck(netip.Prefix, int64) (int64, bool) { return 0, false }
 func (listGate) Flag(string, int64) bool                  { return false }
 
 // walker takes one line through parsing and the rules.
@@ -70,11 +71,15 @@ func (w *walker) walk(q control.LineQuery, name string, now time.Time) (control.
 		return a, err
 	}
 	origin := &source.Origin{Name: q.Source, Service: q.Service, Spec: -1}
+	text := []byte(q.Text)
+	line := []source.Line{{Text: text}}
+	if origin.Service, err = kit.Identify(origin, line, now); err != nil {
+		return a, err
+	}
 	r, err := kit.Reader(origin)
 	if err != nil {
 		return a, control.BadOrder("%s", err)
 	}
-	text := []byte(q.Text)
 	if most := w.set.Limits.LineBytes; most > 0 && len(text) > most {
 		return a, control.BadOrder("the line is longer than %d bytes", most)
 	}
@@ -82,7 +87,7 @@ func (w *walker) walk(q control.LineQuery, name string, now time.Time) (control.
 		at := time.Unix(0, ns).UTC()
 		a.Stamp = &at
 	}
-	r.Read(&source.Batch{Origin: origin, Arrival: now, Lines: []source.Line{{Text: text}}})
+	r.Read(&source.Batch{Origin: origin, Arrival: now, Lines: line})
 	r.Each(func(ev *parse.Event) {
 		a.Understood = true
 		if a.Stamp == nil && ev.Time != 0 { // an access log's stands within the line
@@ -100,9 +105,9 @@ func (w *walker) event(ev *parse.Event, origin *source.Origin, now time.Time) co
 	out := control.WalkEvent{Service: e.Service, Outcome: e.Outcome.String(), Kind: e.Kind.String(), Message: string(e.Message), Fields: walkFields(&e)}
 	switch off := time.Unix(0, e.Time).Sub(now); {
 	case e.Time == 0:
-		e.Time, out.Late = now.UnixNano(), "the line has no time of its own"
+		e.Time, out.Late = now.UnixNano(), "the line has no timestamp"
 	case off.Abs() > walkSkew:
-		e.Time, out.Late = now.UnixNano(), "its stamp is "+off.Abs().Round(time.Second).String()+" off; a live line like this counts as now"
+		e.Time, out.Late = now.UnixNano(), "its timestamp is "+rules.FormatDuration(off.Abs().Round(time.Second))+" off the clock; a live line like this counts as now"
 	}
 	out.CountsAt = time.Unix(0, e.Time).UTC()
 	if e.Addr.IsValid() {

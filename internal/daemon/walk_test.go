@@ -54,10 +54,10 @@ func TestWalk(t *testing.T) {
 	}{
 		{"a failure", failed("192.0.2.1"), "", true, "192.0.2.1", "stranger", "", "", "the line has no path", "root"},
 		{"of an allowed address", failed("198.51.100.9"), "", true, "198.51.100.9", "allowed", "", "the address is allowed", "the line has no path", "root"},
-		{"an old one", strings.Replace(failed("192.0.2.1"), "T09:00:00Z", "T07:00:00Z", 1), "", true, "192.0.2.1", "stranger", "2h0m30s off", "", "the line has no path", "root"},
+		{"an old one", strings.Replace(failed("192.0.2.1"), "T09:00:00Z", "T07:00:00Z", 1), "", true, "192.0.2.1", "stranger", "2h30s off", "", "the line has no path", "root"},
 		{"a success", "2026-11-20T09:00:00Z host sshd[7]: Accepted password for bob from 192.0.2.1 port 4000 ssh2", "", true, "192.0.2.1", "stranger", "", "the outcome is success, not failure", "the line has no path", "bob"},
 		{"a request", `192.0.2.9 - - [20/Nov/2026:09:00:01 +0000] "POST /wp-login.php HTTP/1.1" 200 12 "-" "x"`, "", true, "192.0.2.9", "stranger", "", "the service is http, not sshd", "", ""},
-		{"without an envelope", "Failed password for root from 192.0.2.1 port 4000 ssh2", "sshd", true, "192.0.2.1", "stranger", "no time of its own", "", "the line has no path", "root"},
+		{"without an envelope", "Failed password for root from 192.0.2.1 port 4000 ssh2", "sshd", true, "192.0.2.1", "stranger", "no timestamp", "", "the line has no path", "root"},
 		{"nonsense", "\x1b[31mnonsense\xff", "", false, "", "", "", "", "", ""},
 	} {
 		w, err := Walk(set, "rules.yaml", control.LineQuery{Text: c.line, Service: c.service}, now)
@@ -94,7 +94,7 @@ func TestWalkLevels(t *testing.T) {
 	}
 	want := []control.WalkLevel{
 		{Kind: "bucket", Weight: 2, Capacity: 1, Breaches: true},
-		{Kind: "bucket", Weight: 2, Capacity: 6, TTL: "1w"},
+		{Kind: "bucket", Weight: 2, Capacity: 6, TTL: "7d"},
 	}
 	for i := range want {
 		if got.Levels[i] != want[i] {

@@ -5,8 +5,16 @@ import (
 	"time"
 )
 
-// watchdog calls Alive on the loop's goroutine from time to time. When the
-// loop hangs nothing is called, and the service manager starts us anew.
+// heardOf is a wall that knows when it was heard of last.
+type heardOf interface{ Answered() time.Time }
+
+// silence is how long a wall may not be heard of: it is asked something every
+// checkEvery, and while it fails at least every maxBackoff.
+const silence = maxBackoff + 15*time.Second
+
+// watchdog calls Alive on the loop's goroutine from time to time. When the loop
+// hangs, or the wall does not answer, nothing is called, and the service
+// manager restarts us.
 func (d *daemon) watchdog(ctx context.Context) error {
 	if d.opt.Alive == nil || d.opt.AliveEvery <= 0 {
 		<-ctx.Done()
@@ -19,6 +27,9 @@ func (d *daemon) watchdog(ctx context.Context) error {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
+		}
+		if w, ok := d.opt.Wall.(heardOf); ok && !w.Answered().IsZero() && time.Since(w.Answered()) > silence {
+			continue
 		}
 		if d.ask(ctx, d.opt.Alive) != nil {
 			return nil // it is ending

@@ -59,6 +59,7 @@ func (b blocking) Verdict(a netip.Addr, _ string, _ []byte, _ int64) Verdict {
 	return Stranger
 }
 func (blocking) KnownAddr(netip.Addr, string, int64) bool { return false }
+func (blocking) Struck(netip.Prefix, int64) (int64, bool) { return 0, false }
 func (blocking) Flag(string, int64) bool                  { return false }
 
 // BenchmarkObserve is an event of a day of sshd through all ready rules, the

@@ -5,7 +5,12 @@ package detect
 
 import (
 	"net/netip"
+	"strconv"
+	"strings"
 	"time"
+
+	"stoplog/internal/parse"
+	"stoplog/internal/rules"
 )
 
 // Verdict is what is already known about an event's source.
@@ -24,6 +29,9 @@ type Gate interface {
 	Verdict(addr netip.Addr, service string, user []byte, at int64) Verdict
 	// KnownAddr reports whether anyone logged in from addr to service lately.
 	KnownAddr(addr netip.Addr, service string, at int64) bool
+	// Struck tells when the last block of p that counts for its escalation ended,
+	// or will end; false when it has no strikes at the instant at.
+	Struck(p netip.Prefix, at int64) (ended int64, ok bool)
 	// Flag reports whether the named flag is raised at the event time.
 	Flag(name string, at int64) bool
 }
@@ -69,11 +77,20 @@ type Breach struct {
 	Prefix        netip.Prefix // what a Block answer blocks; invalid when the key has no address
 	Addr          netip.Addr   // of the line that breached
 	Service, User string
-	Count         int           // events that the bucket held, the breaching one included
+	Services      []string // those that the rule looks at; nil = any
+	// Count is how many events filled the bucket, the breaching one included:
+	// those since it was last empty, or within the window. Points are the weight
+	// of them that the bucket held. Of a distinct window both are the number of
+	// different values. Unit names what Count counts, in the singular.
+	Count, Points int
+	Unit          string
 	TTL           time.Duration // of the level or rule, before escalation; 0: the configured default
 	// Multiply and Max are the rule's own escalation; 0: the configured one.
-	Multiply     float64
-	Max          time.Duration
+	Multiply float64
+	Max      time.Duration
+	// Narrow, of a block of a network, is the length of the prefixes that were
+	// counted in it: known-good ones inside go on. 0: a block of its own source.
+	Narrow       int
 	Contributors []netip.Prefix // for BlockContributors
 	Evidence     []string       // lines that filled the bucket, oldest first, bounded
 	Partial      bool           // the bucket held more than Evidence shows
@@ -81,4 +98,43 @@ type Breach struct {
 	Line         int64          // its number there, 0 when unknown
 	Answers      []Answer
 	Observe      bool // the rule only tells
+}
+
+// Counted says how much breached: "6 failures", "2 failures, 6 points", "11
+// different users".
+func (b *Breach) Counted() string {
+	s := Quantity(b.Count, b.Unit)
+	if b.Points > 0 && b.Points != b.Count {
+		s += ", " + Quantity(b.Points, "point")
+	}
+	return s
+}
+
+// Quantity writes a number and what it counts, named in the singular: "event"
+// when unit is empty.
+func Quantity(n int, unit string) string {
+	if unit == "" {
+		unit = "event"
+	}
+	switch {
+	case n == 1:
+	case strings.HasSuffix(unit, "s"), strings.HasSuffix(unit, "x"):
+		unit += "es"
+	default:
+		unit += "s"
+	}
+	return strconv.Itoa(n) + " " + unit
+}
+
+// unit names what the level counts of events like ev.
+func (l *level) unit(ev *parse.Event) string {
+	switch {
+	case l.Kind == rules.Distinct:
+		return "different " + l.Of.String()
+	case ev.Outcome == parse.Failure:
+		return "failure"
+	case len(ev.Method) > 0:
+		return "request"
+	}
+	return "event"
 }

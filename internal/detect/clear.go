@@ -47,9 +47,26 @@ func (e *Engine) addPart(c *counter, l *level, m *moment, n int, lim bucket.Limi
 	if m.ev.Kind == parse.UnknownUser {
 		return
 	}
-	if p, ok := e.partSpot(c, m); ok {
-		l.parts.PourSpot(p, m.at, n, lim)
+	if e.findPart(c, m) {
+		l.parts.PourSpot(m.part.spot, m.at, n, 1, lim)
 	}
+}
+
+// findPart names the part of the event's account, once for all levels; false when
+// it has none.
+func (e *Engine) findPart(c *counter, m *moment) bool {
+	if m.part.of != c {
+		k, ok := e.partKey(c, m)
+		m.part = part{c, e.places.Spot(k), ok}
+	}
+	return m.part.ok
+}
+
+// part is where the part of the event's account is, for a rule.
+type part struct {
+	of   *counter // nil: not asked
+	spot bucket.Spot
+	ok   bool
 }
 
 // clear takes the part of the event's account out of the rule's buckets.
@@ -65,6 +82,7 @@ func (e *Engine) clear(c *counter, m *moment) {
 	if !ok {
 		return
 	}
+	k = e.spotFor(c, m, e.places.Spot(k)).Key
 	for i := range c.levels {
 		if l := &c.levels[i]; l.parts != nil {
 			l.take(k, part, m.at)
@@ -99,16 +117,6 @@ func (l *level) take(k, part bucket.Key, at int64) {
 	l.table.Refill(k, at, whole-held, drop)
 }
 
-// partSpot is partKey, worked out once an event and counter.
-func (e *Engine) partSpot(c *counter, m *moment) (bucket.Spot, bool) {
-	if m.partOf != c {
-		var k bucket.Key
-		k, m.hasPart = e.partKey(c, m)
-		m.partOf, m.part = c, e.places.Spot(k)
-	}
-	return m.part, m.hasPart
-}
-
 // partKey names the part of the event's account: by prefix, service and
 // account, exactly where these are short.
 func (e *Engine) partKey(c *counter, m *moment) (bucket.Key, bool) {
@@ -117,17 +125,22 @@ func (e *Engine) partKey(c *counter, m *moment) (bucket.Key, bool) {
 		return bucket.Key{}, false
 	}
 	e.scratch = appendPart(e.scratch[:0], p, c.rule.Match.Services, m.ev.Service, m.ev.User)
-	if len(e.scratch) < exactText {
-		return bucket.KeyOfText(partKind, e.scratch), true
+	kind := uint8(partKind)
+	if c.source && !m.stranger() {
+		kind = knownPartKind // of another bucket: see spotFor
 	}
-	return bucket.KeyOfPair(p, partKind, e.scratch), true
+	if len(e.scratch) < exactText {
+		return bucket.KeyOfText(kind, e.scratch), true
+	}
+	return bucket.KeyOfPair(p, kind, e.scratch), true
 }
 
 const (
 	// exactText is the length from which bucket keeps a text's hash only.
 	exactText = 16
-	// partKind is the kind of key of parts.
-	partKind = 2
+	// partKind is the kind of key of parts, and knownPartKind of those that sources
+	// from which somebody logged in have poured.
+	partKind, knownPartKind = 2, 3
 )
 
 // appendPart writes prefix, service and account so that no two read the same,

@@ -21,7 +21,9 @@ type counter struct {
 	plain  bool // its key is a prefix or an address and no more: by
 	by     rules.KeyPart
 	source bool // its key names the source
-	parts  bool // a level has parts
+	acts   bool // an answer closes something, or raises a flag that others heed
+
+	wide bool // a level counts the sources of networks
 
 	matched, poured, breached uint64
 }
@@ -68,7 +70,10 @@ func newCounter(set *rules.Set, r *rules.Rule, seed uint64) *counter {
 	c.levels = make([]level, len(r.Levels))
 	for i := range r.Levels {
 		c.levels[i] = newLevel(set, r, &r.Levels[i], seed)
-		c.parts = c.parts || c.levels[i].parts != nil
+		c.wide = c.wide || r.Levels[i].Wide()
+		for _, a := range r.Levels[i].Then {
+			c.acts = c.acts || !r.Observe && a.Kind != rules.Observe && a.Kind != rules.Tell && a.Kind != rules.Exec
+		}
 	}
 	c.tellApart()
 	return c
@@ -136,9 +141,13 @@ func newLevel(set *rules.Set, r *rules.Rule, rl *rules.Level, seed uint64) level
 	case rules.Window:
 		l.window = bucket.NewWindow(0, 0)
 	case rules.Distinct:
+		if rl.Wide() {
+			l.distinct = newWide(set, rl)
+			break
+		}
 		// A rule that tells contributors needs to remember more than breach, and
 		// a known-good source has more room.
-		l.distinct = bucket.NewDistinct(max(valuesPerKey, knownRoom*(mostOver(set, rl.Over)+1)), 0, 0)
+		l.distinct = bucket.NewDistinct(max(valuesPerKey, namesRoom*(mostOver(set, rl.Over)+1)), 0, 0)
 	}
 	return l
 }

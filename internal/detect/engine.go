@@ -31,8 +31,7 @@ type Engine struct {
 	quiet    quiet
 	out      []Breach
 	scratch  []byte
-	looks    []bucket.Look
-	warmth   uint64 // keeps looks from being left out
+	touched  uint32 // keeps the reads of touch from being left out
 	oldest   int64  // of the events since the last sweep
 	stats    struct{ events, stragglers, allowed uint64 }
 }
@@ -62,13 +61,19 @@ type moment struct {
 	asked   bool
 	verdict Verdict
 	known   int8 // somebody logged in from the address: 0 not asked, 1 yes, -1 no
+	struck  struck
+	part    part
 	net     *rules.Network
 	cut     rules.Lens // of prefix and spot, when prefix is valid
 	prefix  netip.Prefix
 	spot    bucket.Spot
-	partOf  *counter // whose part is next
-	part    bucket.Spot
-	hasPart bool
+}
+
+// struck is what the gate said of the strikes of a prefix.
+type struck struct {
+	prefix netip.Prefix // invalid: not asked
+	ended  int64
+	ok     bool
 }
 
 // Observe pours ev into the buckets of the rules that match it, and returns
@@ -78,18 +83,12 @@ type moment struct {
 // of a blocked source. It does not allocate unless something breaches, a
 // bucket is new, or a key is longer than a few words.
 func (e *Engine) Observe(ev *parse.Event, line *source.Line, origin *source.Origin, g Gate) []Breach {
-	m := moment{ev: ev, line: line, origin: origin, gate: g, at: ev.Time}
-	return e.run(&m)
-}
-
-// run takes an event through the rules.
-func (e *Engine) run(m *moment) []Breach {
+	m := &moment{ev: ev, line: line, origin: origin, gate: g, at: ev.Time}
 	e.stats.events++
 	e.oldest = min(e.oldest, m.at)
-	ev := m.ev
 	l := e.listsOf(ev.Service)
 	cs := l.by[ev.Outcome%outcomes][ev.Kind%kinds]
-	clears := ev.Outcome == parse.Success && len(l.clears) > 0
+	clears := ev.Outcome == parse.Success && len(l.clears)+len(l.wide) > 0
 	if len(cs) == 0 && !clears {
 		return nil
 	}
@@ -102,6 +101,9 @@ func (e *Engine) run(m *moment) []Breach {
 	if clears {
 		for _, c := range l.clears {
 			e.clear(c, m)
+		}
+		for _, c := range l.wide {
+			e.clearWide(c, m)
 		}
 	}
 	return e.out
@@ -149,6 +151,9 @@ func (e *Engine) observe(c *counter, m *moment) {
 		return
 	}
 	c.matched++
+	if m.ev.Informs && c.acts {
+		return
+	}
 	if c.byUser && m.judge() == KnownGood {
 		return // nobody locks an owner out by failing in their name
 	}

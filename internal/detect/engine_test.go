@@ -409,6 +409,7 @@ type quietGate struct{}
 
 func (quietGate) Verdict(netip.Addr, string, []byte, int64) Verdict { return Stranger }
 func (quietGate) KnownAddr(netip.Addr, string, int64) bool          { return false }
+func (quietGate) Struck(netip.Prefix, int64) (int64, bool)          { return 0, false }
 func (quietGate) Flag(string, int64) bool                           { return false }
 
 // The room of a range is that of its sources: what counts all sources, or an

@@ -9,27 +9,27 @@ import (
 	"stoplog/internal/source"
 )
 
-// Step is what one rule makes of an event.
+// Step is the result of one rule for an event.
 type Step struct {
 	Rule string
-	// Why tells what keeps the rule from counting it, "" when it counts.
+	// Why is the reason why the rule does not count it, "" if it does.
 	Why    string
-	Key    string // what it would count for
+	Key    string // the value of the rule's key
 	Levels []StepLevel
 }
 
-// StepLevel is what the event would do to one level.
+// StepLevel is the effect that the event would have on one level.
 type StepLevel struct {
 	Kind     string
-	Weight   int // events that it counts for
+	Weight   int // points of the event
 	Held     int // before it
-	Capacity int // more than so many breach
+	Capacity int // more points are a breach
 	Breaches bool
 	TTL      time.Duration // of the block; 0: the configured one
 	Drains   time.Duration // from now until empty, before it; 0 for windows
 }
 
-// Explain walks an event through every rule, in order, and changes nothing.
+// Explain evaluates an event against every rule, in order, and changes nothing.
 func (e *Engine) Explain(ev *parse.Event, origin *source.Origin, g Gate) []Step {
 	var out []Step
 	for _, c := range e.counters {
@@ -46,7 +46,7 @@ func (e *Engine) Explain(ev *parse.Event, origin *source.Origin, g Gate) []Step 
 	return out
 }
 
-// whyNot tells what keeps the rule from counting the event.
+// whyNot returns the reason why the rule does not count the event.
 func (e *Engine) whyNot(c *counter, m *moment) string {
 	verdict := Stranger
 	if m.ev.Addr.IsValid() {
@@ -59,14 +59,14 @@ func (e *Engine) whyNot(c *counter, m *moment) string {
 	case verdict == Allowed:
 		return "the address is allowed"
 	case verdict == Blocked:
-		return "the address is blocked already"
+		return "the address is already blocked"
 	case verdict == KnownGood && c.byUser:
 		return "this user is known-good at this address"
 	case m.ev.Count == 0:
-		return "an earlier line told of the same attempt"
+		return "an earlier line reported the same attempt"
 	}
 	if _, ok := e.keyOf(c, c.rule.Key, m); !ok {
-		return "the line lacks what the rule counts by: " + c.rule.Key.String()
+		return "the line has no value for the rule's key: " + c.rule.Key.String()
 	}
 	return ""
 }
@@ -76,9 +76,17 @@ func (e *Engine) explain(c *counter, l *level, m *moment, k bucket.Key) StepLeve
 	s := StepLevel{Kind: l.Kind.String(), Weight: n, TTL: l.TTL, Breaches: n > 0}
 	switch l.Kind {
 	case rules.Bucket:
-		lim := e.limit(c, l, m)
 		if m.ev.Kind == parse.Probe && l.Leak >= rules.SlowLeak {
 			n, s.Weight = 0, 0
+		}
+		p := e.spotFor(c, m, e.places.Spot(k))
+		k = p.Key
+		lim := e.limit(c, l, m, p, 1<<30)
+		if l.PerConn {
+			if n = 0; m.ev.First {
+				n = l.WeightIn(c.rule).Of(m.ev, m.origin)
+			}
+			s.Weight = n
 		}
 		depth := l.table.Level(k, m.at, drop)
 		s.Held, s.Capacity, s.Drains = l.table.Level(k, m.at, lim), lim.Capacity, time.Duration(depth)
@@ -96,7 +104,15 @@ func (e *Engine) explain(c *counter, l *level, m *moment, k bucket.Key) StepLeve
 
 func (e *Engine) explainDistinct(c *counter, l *level, m *moment, k bucket.Key, s *StepLevel) {
 	v, ok := e.keyOf(c, l.Of, m)
-	k, over := e.roomFor(c, l, m, k)
+	var over int
+	if l.Wide() {
+		network, source, counted := e.widePlace(c, l, m)
+		if k, v, ok, over = bucket.KeyOf(network), bucket.KeyOf(source), counted && m.stranger(), l.Over; m.ev.Addr.IsValid() {
+			over = e.networkAt(m.ev.Addr).Holds(l.Over)
+		}
+	} else {
+		k, over = e.roomFor(c, l, m, k)
+	}
 	r := l.spread(over)
 	s.Capacity = r.Over
 	more := 1

@@ -39,12 +39,15 @@ type gate struct {
 	allowed []netip.Prefix
 	known   map[string]bool // service, user and address
 	flags   map[string]bool
+	struck  map[netip.Prefix]int64 // when the last block ended
+	strikes map[netip.Prefix]int
 }
 
 type span struct{ since, until int64 }
 
 func newGate() *gate {
-	return &gate{blocked: map[netip.Prefix]span{}, known: map[string]bool{}, flags: map[string]bool{}}
+	return &gate{blocked: map[netip.Prefix]span{}, known: map[string]bool{}, flags: map[string]bool{},
+		struck: map[netip.Prefix]int64{}, strikes: map[netip.Prefix]int{}}
 }
 
 func (g *gate) Verdict(a netip.Addr, service string, user []byte, at int64) Verdict {
@@ -73,18 +76,32 @@ func (g *gate) KnownAddr(a netip.Addr, service string, at int64) bool {
 	return false
 }
 
+func (g *gate) Struck(p netip.Prefix, at int64) (int64, bool) {
+	ended, ok := g.struck[p]
+	return ended, ok
+}
+
 func (g *gate) Flag(name string, at int64) bool { return g.flags[name] }
 
-// obey blocks what the breaches ask for, as a ledger without escalation does.
+// obey blocks what the breaches ask for, longer each time by the rule's own
+// escalation.
 func (g *gate) obey(set *rules.Set, bs []Breach) {
 	for _, b := range bs {
-		ttl := b.TTL
+		ttl := float64(b.TTL)
 		if ttl == 0 {
-			ttl = set.Block.TTL
+			ttl = float64(set.Block.TTL)
+		}
+		for range g.strikes[b.Prefix] {
+			ttl *= max(b.Multiply, 1)
 		}
 		for _, a := range b.Answers {
 			if a.Kind == Block && !b.Observe {
-				g.blocked[b.Prefix] = span{b.At, b.At + int64(ttl)}
+				until := b.At + int64(min(ttl, float64(30*24*time.Hour)))
+				g.blocked[b.Prefix] = span{b.At, until}
+				if b.Multiply > 1 {
+					g.struck[b.Prefix] = until
+					g.strikes[b.Prefix]++
+				}
 			}
 		}
 	}
@@ -92,7 +109,7 @@ func (g *gate) obey(set *rules.Set, bs []Breach) {
 
 // failure is one failed login.
 func failure(at int64, service, user, addr string) *parse.Event {
-	return &parse.Event{Time: at, Service: service, Outcome: parse.Failure, User: []byte(user), Addr: netip.MustParseAddr(addr), Count: 1}
+	return &parse.Event{Time: at, Service: service, Outcome: parse.Failure, User: []byte(user), Addr: netip.MustParseAddr(addr), Count: 1, First: true}
 }
 
 func success(at int64, service, user, addr string) *parse.Event {
@@ -130,11 +147,13 @@ func feed(e *Engine, g Gate, evs ...*parse.Event) []Breach {
 	return out
 }
 
-// repeat makes n failures, step apart.
+// repeat makes n failures, step apart, three a connection.
 func repeat(n int, step time.Duration, service, user, addr string) []*parse.Event {
 	var out []*parse.Event
 	for i := range n {
-		out = append(out, failure(after(time.Duration(i)*step), service, user, addr))
+		ev := failure(after(time.Duration(i)*step), service, user, addr)
+		ev.First = i%3 == 0
+		out = append(out, ev)
 	}
 	return out
 }

@@ -15,6 +15,7 @@ const (
 type lists struct {
 	by     [outcomes][kinds][]*counter
 	clears []*counter
+	wide   []*counter // likewise, of networks
 }
 
 // listsOf finds the rules for a service. Lines come in runs of one service,
@@ -45,6 +46,9 @@ func (e *Engine) build(service string) *lists {
 					l.by[o][k] = append(l.by[o][k], c)
 				}
 			}
+		}
+		if c.wide && m.Serves(service) {
+			l.wide = append(l.wide, c)
 		}
 		if c.rule.Clears && m.Serves(service) {
 			l.clears = append(l.clears, c)

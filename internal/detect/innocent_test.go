@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,21 +20,30 @@ func TestInnocentsAreNeverBlocked(t *testing.T) {
 		evs  func() []*parse.Event
 	}{
 		{"mistypes four times, then gets in", func() []*parse.Event {
-			return append(repeat(4, 2*time.Second, "sshd", "ann", home), success(after(time.Minute), "sshd", "ann", home))
+			return append(repeat(4, 3*time.Second, "sshd", "ann", home), success(after(time.Minute), "sshd", "ann", home))
 		}},
 		{"does so every morning for a year", func() (evs []*parse.Event) {
 			for day := range 365 {
 				at := time.Duration(day) * 24 * time.Hour
 				for i := range 4 {
-					evs = append(evs, failure(after(at+time.Duration(i)*time.Second), "sshd", "ann", home))
+					ev := failure(after(at+time.Duration(i)*3*time.Second), "sshd", "ann", home)
+					ev.First = i%3 == 0
+					evs = append(evs, ev)
 				}
 				evs = append(evs, success(after(at+time.Minute), "sshd", "ann", home))
 			}
 			return evs
 		}},
 		{"tries a name that does not exist, then mistypes four times", func() []*parse.Event {
-			evs := append(repeat(4, 2*time.Second, "sshd", "ann", home), success(after(time.Minute), "sshd", "ann", home))
+			evs := append(repeat(4, 3*time.Second, "sshd", "ann", home), success(after(time.Minute), "sshd", "ann", home))
 			return append([]*parse.Event{unknown(after(-time.Minute), "sshd", "anne", home)}, evs...)
+		}},
+		{"does so in a connection each", func() []*parse.Event {
+			var evs []*parse.Event
+			for i := range 4 {
+				evs = append(evs, failure(after(time.Duration(i)*5*time.Second), "sshd", "ann", home))
+			}
+			return append(evs, success(after(time.Minute), "sshd", "ann", home))
 		}},
 		{"mistypes root's password twice", func() []*parse.Event {
 			return append(repeat(2, 2*time.Second, "sshd", "root", home), success(after(time.Minute), "sshd", "root", home))
@@ -84,11 +94,11 @@ func TestSlowAttackersAreStopped(t *testing.T) {
 		ev   func(i int) *parse.Event
 		step time.Duration
 	}{
-		{"names that do not exist, from neighbours, every twenty minutes", 3, func(i int) *parse.Event {
+		{"names that do not exist, from neighbours, every twenty minutes", 6, func(i int) *parse.Event {
 			return unknown(0, "sshd", fmt.Sprint("u", i), fmt.Sprintf("192.0.2.%d", i%16))
 		}, 20 * time.Minute},
-		{"root, every hour", 5, func(int) *parse.Event { return failure(0, "sshd", "root", "192.0.2.1") }, time.Hour},
-		{"an account that exists, every hour", 9, func(int) *parse.Event { return failure(0, "sshd", "ann", "192.0.2.1") }, time.Hour},
+		{"root, every hour", 7, func(int) *parse.Event { return failure(0, "sshd", "root", "192.0.2.1") }, time.Hour},
+		{"an account that exists, every hour", 12, func(int) *parse.Event { return failure(0, "sshd", "ann", "192.0.2.1") }, time.Hour},
 	} {
 		set := ready(t, "ssh")
 		e, g, through := New(set, Options{}), newGate(), 0
@@ -194,6 +204,33 @@ func TestSprayerCannotResetTheCount(t *testing.T) {
 	}
 }
 
+// What a stranger of the prefix failed at an account clears nothing of what known
+// sources failed at others, and the other way round.
+func TestKnownAndStrangersClearApart(t *testing.T) {
+	const known, stranger = "192.0.2.1", "192.0.2.2"
+	set := load(t, `
+sources: [auth]
+rules:
+  - {name: r, match: {outcome: failure}, clears: success, bucket: {capacity: 5, leak: 1h}}
+`)
+	g := newGate()
+	g.known["sshd mine "+known] = true
+	e := New(set, Options{})
+	through := 0
+	for range 50 {
+		feed(e, g, failure(after(0), "sshd", "mine", stranger))
+		bs := feed(e, g, failure(after(0), "sshd", fmt.Sprint("u", through), known))
+		if len(bs) > 0 {
+			break
+		}
+		through++
+		feed(e, g, success(after(0), "sshd", "mine", known))
+	}
+	if through > 5*namesRoom {
+		t.Errorf("%d accounts were tried, want room for %d", through, 5*namesRoom)
+	}
+}
+
 // A bucket that a success emptied still knows the time: a failure that comes
 // late is not counted as if nobody had ever failed before.
 func TestLateFailureAfterASuccessCountsFromIt(t *testing.T) {
@@ -225,16 +262,24 @@ rules:
 	}
 	e := New(set, Options{})
 	if bs := feed(e, g, repeat(20, 0, "sshd", "ann", home)...); len(bs) != 0 {
-		t.Errorf("twenty failures from home: got %v, want four times the room and none by user", rulesOf(bs))
+		t.Errorf("twenty failures from home: got %v, want none", rulesOf(bs))
 	}
-	if bs := feed(e, g, failure(after(0), "sshd", "ann", home)); len(bs) != 2 {
-		t.Errorf("the 21st: got %v, want by-prefix and window", rulesOf(bs))
+	if bs := feed(e, g, failure(after(0), "sshd", "ann", home)); len(bs) != 1 {
+		t.Errorf("the 21st: got %v, want window, of four times the room", rulesOf(bs))
+	}
+	feed(e, g, repeat(79, 0, "sshd", "ann", home)...)
+	if got := rulesOf(feed(e, g, failure(after(0), "sshd", "ann", home))); !slices.Contains(got, "by-prefix") {
+		t.Errorf("the 101st: got %v, want by-prefix, of twenty times the room", got)
 	}
 	if bs := feed(New(set, Options{}), g, repeat(6, 0, "sshd", "ann", cafe)...); len(bs) != 3 {
 		t.Errorf("the same account from elsewhere: got %v, want all three", rulesOf(bs))
 	}
-	if bs := feed(New(set, Options{}), g, repeat(6, 0, "sshd", "bob", home)...); len(bs) != 3 {
-		t.Errorf("another account from the same address: got %v, want all three", rulesOf(bs))
+	e = New(set, Options{})
+	if bs := feed(e, g, repeat(20, 0, "sshd", "bob", home)...); slices.Contains(rulesOf(bs), "by-prefix") {
+		t.Errorf("another account from the same address: got %v, want four times the room", rulesOf(bs))
+	}
+	if bs := feed(e, g, failure(after(0), "sshd", "bob", home)); !slices.Contains(rulesOf(bs), "by-prefix") {
+		t.Errorf("another account's 21st failure: got %v, want by-prefix", rulesOf(bs))
 	}
 	if bs := feed(New(set, Options{}), g, repeat(6, 0, "dovecot", "ann", home)...); len(bs) != 3 {
 		t.Errorf("another service: got %v, want all three", rulesOf(bs))
@@ -243,5 +288,67 @@ rules:
 	feed(e, g, repeat(16, 0, "sshd", "ann", home)...)
 	if bs := feed(e, g, failure(after(0), "sshd", "bob", "192.0.2.2")); len(bs) != 0 {
 		t.Errorf("a neighbour's first failure after an owner's many: got %v, want none", rulesOf(bs))
+	}
+}
+
+// After a block its prefix has less room for a while, but not those who logged in.
+func TestRoomAfterABlock(t *testing.T) {
+	set := load(t, `
+sources: [auth]
+rules:
+  - {name: r, match: {outcome: failure}, when: [{blocked: 7d, capacity: 1}], bucket: {capacity: 5, leak: 1m}}
+`)
+	const week = 7 * 24 * time.Hour
+	prefix := netip.MustParsePrefix("192.0.2.0/28")
+	for _, c := range []struct {
+		name   string
+		struck bool
+		ended  time.Duration // before the first failure
+		known  bool
+		most   int // failures without a breach
+	}{
+		{"never blocked", false, 0, false, 5},
+		{"blocked a minute ago", true, time.Minute, false, 1},
+		{"blocked nearly a week ago", true, week - time.Second, false, 1},
+		{"blocked a week ago", true, week, false, 5},
+		{"blocked, and somebody logged in", true, time.Minute, true, 100},
+	} {
+		g := newGate()
+		if c.struck {
+			g.struck[prefix] = after(-c.ended)
+		}
+		g.known["sshd ann 192.0.2.1"] = c.known
+		if !c.known {
+			clear(g.known)
+		}
+		e := New(set, Options{})
+		if bs := feed(e, g, repeat(c.most, 0, "sshd", "ann", "192.0.2.1")...); len(bs) != 0 {
+			t.Errorf("%s: blocked at %d, want room for %d", c.name, bs[0].Count, c.most)
+		}
+		if bs := feed(e, g, failure(after(0), "sshd", "ann", "192.0.2.1")); len(bs) != 1 {
+			t.Errorf("%s: not blocked at %d", c.name, c.most+1)
+		}
+	}
+}
+
+// A bucket per connection counts each once, whatever its lines say.
+func TestPerConnection(t *testing.T) {
+	set := load(t, `
+sources: [auth]
+rules:
+  - {name: r, match: {outcome: failure}, weight: {user: {root: 2}}, bucket: {capacity: 3, leak: 1m, per: connection}}
+`)
+	next := func(count int, user string, first bool) *parse.Event {
+		ev := failure(after(0), "sshd", user, "192.0.2.1")
+		ev.Count, ev.First = count, first
+		return ev
+	}
+	e, g := New(set, Options{}), newGate()
+	quiet := []*parse.Event{next(1, "ann", true), next(1, "ann", false), next(500, "ann", false), next(30, "root", true)}
+	if bs := feed(e, g, quiet...); len(bs) != 0 {
+		t.Errorf("two connections, of weight 1 and 2: got %+v", bs)
+	}
+	if bs := feed(e, g, next(1, "ann", true)); len(bs) != 1 || bs[0].Points != 4 || bs[0].Count != 3 {
+		t.Errorf("a third: got %+v", bs)
 	}
 }

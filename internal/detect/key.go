@@ -60,14 +60,14 @@ func (e *Engine) keyOf(c *counter, k rules.Key, m *moment) (bucket.Key, bool) {
 // prefixOf cuts the event's address as the rule, or the network it lies in,
 // wants it. Rules mostly agree on the lengths, so the last answer is kept.
 func (e *Engine) prefixOf(r *rules.Rule, by rules.KeyPart, m *moment) (netip.Prefix, bucket.Spot) {
-	lens := r.Prefix
+	lens, cut := r.Prefix, rules.Lens.Cut
 	if by == rules.ByAddr {
 		lens = wholeAddr
 	} else if n := e.network(m); n != nil && n.Len != 0 {
-		lens = rules.Lens{V4: n.Len, V6: n.Len}
+		lens, cut = rules.Lens{V4: n.Len, V6: n.Len}, rules.Lens.CutExactly
 	}
 	if !m.prefix.IsValid() || lens != m.cut {
-		m.cut, m.prefix = lens, lens.Cut(m.ev.Addr)
+		m.cut, m.prefix = lens, cut(lens, m.ev.Addr)
 		m.spot = e.places.Spot(bucket.KeyOf(m.prefix))
 	}
 	return m.prefix, m.spot
@@ -96,12 +96,8 @@ func (e *Engine) network(m *moment) *rules.Network {
 		return nil
 	}
 	if m.net == nil {
-		m.net = &noNetwork
-		for i := range e.set.Networks {
-			if n := &e.set.Networks[i]; n.Prefix.Contains(m.ev.Addr) {
-				m.net = n
-				break
-			}
+		if m.net = e.networkAt(m.ev.Addr); m.net == nil {
+			m.net = &noNetwork
 		}
 	}
 	if m.net == &noNetwork {

@@ -186,7 +186,7 @@ func TestEngineIsTheModel(t *testing.T) {
 			bs := feed(e, g, ev)
 			var got []string
 			for _, b := range bs {
-				got = append(got, fmt.Sprintf("%s %d %s %d", b.Rule, b.Level, b.Key, b.Count))
+				got = append(got, fmt.Sprintf("%s %d %s %d", b.Rule, b.Level, b.Key, b.Points))
 			}
 			if !slices.Equal(got, want) {
 				t.Fatalf("round %d, event %d: got %q, want %q", round, i, got, want)

@@ -2,6 +2,7 @@ package detect
 
 import (
 	"net/netip"
+	"time"
 
 	"stoplog/internal/bucket"
 	"stoplog/internal/parse"
@@ -9,8 +10,9 @@ import (
 )
 
 const (
-	// knownRoom is how many times the room a known-good source has.
-	knownRoom = 4
+	// knownRoom is how many times the room a known-good source has, and namesRoom
+	// one from which others than the event's user logged in.
+	knownRoom, namesRoom = 20, 4
 	// maxEvidence is how many lines a breach carries.
 	maxEvidence = 10
 	// maxCount bounds for how many events one line can count.
@@ -21,27 +23,31 @@ const (
 func (e *Engine) pour(c *counter, m *moment, p bucket.Spot) {
 	k := p.Key
 	attempts := min(m.ev.Count, maxCount)
-	usual := attempts * c.rule.Weight.Of(m.ev, m.origin)
+	usual := c.rule.Weight.Of(m.ev, m.origin)
 	c.poured++
-	if m.line != nil && c.levels[0].Kind != rules.Trigger {
+	if m.line != nil && c.levels[0].Kind != rules.Trigger && e.set.Privacy.Lines {
 		e.evidence.Add(k, c.scope, m.at, m.line.Text)
 	}
+	e.touch(c, m, p)
 	first := len(e.out)
 	for i := range c.levels {
 		l := &c.levels[i]
 		if l.hush > 0 && c.rule.Observe && e.quiet.on(quietKey(l, k), m.at) {
 			continue // as if a block stood
 		}
-		n := usual
+		weight := usual
 		if l.Weight != nil {
-			n = attempts * l.Weight.Of(m.ev, m.origin)
+			weight = l.Weight.Of(m.ev, m.origin)
 		}
-		if n == 0 {
+		if weight == 0 {
 			continue
 		}
-		count, breached := e.add(c, l, m, p, n)
-		if breached {
-			e.breach(c, i, m, k, count)
+		if l.Wide() {
+			e.pourWide(c, i, m)
+			continue
+		}
+		if a, breached := e.add(c, l, m, p, attempts, weight); breached {
+			e.breach(c, i, m, k, a)
 		}
 	}
 	if len(e.out) > first+1 {
@@ -49,43 +55,92 @@ func (e *Engine) pour(c *counter, m *moment, p bucket.Spot) {
 	}
 }
 
-// add pours into one level.
-func (e *Engine) add(c *counter, l *level, m *moment, p bucket.Spot, n int) (count int, breached bool) {
+// touch begins to read where the key's buckets and parts are found, in all tables
+// at once: most lines are of sources that the caches do not hold.
+func (e *Engine) touch(c *counter, m *moment, p bucket.Spot) {
+	if len(c.levels) < 2 {
+		return
+	}
+	part := m.ev.Kind != parse.UnknownUser && c.rule.Clears && e.findPart(c, m)
+	for i := range c.levels {
+		l := &c.levels[i]
+		if l.table != nil {
+			e.touched += l.table.Touch(p)
+		}
+		if part && l.parts != nil {
+			e.touched += l.parts.Touch(m.part.spot)
+		}
+	}
+	for i := range c.levels {
+		l := &c.levels[i]
+		if l.table != nil {
+			e.touched += l.table.TouchSlot(p)
+		}
+		if part && l.parts != nil {
+			e.touched += l.parts.TouchSlot(m.part.spot)
+		}
+	}
+}
+
+// amount is what a level holds: events, and the points they weighed that have
+// not drained.
+type amount struct{ events, points int }
+
+// add pours n events of that weight into one level. The amount is of a breach.
+func (e *Engine) add(c *counter, l *level, m *moment, p bucket.Spot, n, weight int) (a amount, breached bool) {
 	k := p.Key
 	switch l.Kind {
 	case rules.Bucket:
 		if m.ev.Kind == parse.Probe && l.Leak >= rules.SlowLeak {
-			return 0, false // monitors probe all day: they never fill a slow bucket
+			return a, false // monitors probe all day: they never fill a slow bucket
 		}
-		lim := e.limit(c, l, m)
-		count, breached = l.table.PourSpot(p, m.at, n, lim)
+		if l.PerConn {
+			if !m.ev.First {
+				return a, false
+			}
+			n = 1
+		}
+		p = e.spotFor(c, m, p)
+		k = p.Key
+		lim := e.limit(c, l, m, p, n*weight)
+		a.points, breached = l.table.PourSpot(p, m.at, n, weight, lim)
+		if breached {
+			// What an earlier version saved has no number of events.
+			a.events = max(l.table.Poured(k), a.points/l.WeightIn(c.rule).Most())
+		}
 		if l.parts != nil && breached {
 			l.mark(k, m.at)
 		} else if l.parts != nil {
-			e.addPart(c, l, m, n, lim)
+			e.addPart(c, l, m, n*weight, lim)
 		}
-		return count, breached
+		return a, breached
 	case rules.Window:
 		k, over := e.roomFor(c, l, m, k)
-		return l.window.Pour(k, m.at, n, l.rolling(over))
+		a.points, breached = l.window.Pour(k, m.at, n, weight, l.rolling(over))
+		if breached {
+			a.events = l.window.Events(k, m.at, l.rolling(over))
+		}
+		return a, breached
 	case rules.Distinct:
 		v, ok := e.keyOf(c, l.Of, m)
 		if !ok {
-			return 0, false
+			return a, false
 		}
 		k, over := e.roomFor(c, l, m, k)
-		return l.distinct.Pour(k, v, m.at, n, l.spread(over))
+		a.points, breached = l.distinct.Pour(k, v, m.at, n*weight, l.spread(over))
+		a.events = a.points
+		return a, breached
 	}
-	return n, true
+	return amount{n, n * weight}, true
 }
 
 // limit is the room of the key's bucket for this event: by tier, by network
-// where sources are counted apart, by raised flags; and four times of it for a
-// known-good source. That last is
-// done by letting its events weigh a quarter: capacity ×4 and leak ÷4 are the
-// same depth in time, so a stranger of the same prefix finds the bucket a
-// quarter as full as if a stranger had failed, and not beyond its brim.
-func (e *Engine) limit(c *counter, l *level, m *moment) bucket.Limit {
+// where sources are counted apart, by raised flags and earlier blocks, and many
+// times of it for a source from which somebody logged in. That last is done by
+// letting its events weigh a fraction: capacity ×20 and leak ÷20 are the same
+// depth in time, so that events of different rooms can share a bucket. Whether a
+// condition of `when` holds is asked only if add points more would not fit then.
+func (e *Engine) limit(c *counter, l *level, m *moment, p bucket.Spot, add int) bucket.Limit {
 	lim := l.limit
 	if t := c.rule.Tiers; t != nil {
 		v, _ := textOf(t.By, m)
@@ -99,15 +154,49 @@ func (e *Engine) limit(c *counter, l *level, m *moment) bucket.Limit {
 		lim = limitIn(n, lim)
 	}
 	for _, w := range c.rule.When {
-		if w.Capacity < lim.Capacity && m.gate.Flag(w.Flag, m.at) && m.stranger() {
+		if w.Capacity < lim.Capacity && m.stranger() && l.table.LevelSpot(p, m.at, lim)+add > w.Capacity && e.holds(c, &w, m) {
 			lim.Capacity = w.Capacity
 		}
 	}
-	if c.source && m.judge() == KnownGood {
-		lim.Capacity *= knownRoom
-		lim.Leak /= knownRoom
+	if c.source && !m.stranger() {
+		room := namesRoom
+		if m.judge() == KnownGood {
+			room = knownRoom
+		}
+		lim.Capacity *= room
+		lim.Leak = max(lim.Leak/time.Duration(room), 1)
 	}
 	return lim
+}
+
+// holds reports whether a condition of `when` does for this event.
+func (e *Engine) holds(c *counter, w *rules.When, m *moment) bool {
+	if w.Flag != "" {
+		return m.gate.Flag(w.Flag, m.at)
+	}
+	p := e.blocked(c, m)
+	if !p.IsValid() {
+		return false
+	}
+	if m.struck.prefix != p { // the levels of all rules mostly ask for one prefix
+		m.struck.prefix = p
+		m.struck.ended, m.struck.ok = m.gate.Struck(p, m.at)
+	}
+	return m.struck.ok && m.at-m.struck.ended < int64(w.Blocked)
+}
+
+// spotFor is the bucket that the event counts in: sources from which somebody
+// logged in are counted apart from the strangers of their prefix, so that
+// neither takes the other's room.
+func (e *Engine) spotFor(c *counter, m *moment, p bucket.Spot) bucket.Spot {
+	if !m.ev.Addr.IsValid() || !c.source || m.stranger() {
+		return p
+	}
+	prefix, ok := p.Key.Prefix()
+	if !ok {
+		return p
+	}
+	return e.places.Spot(bucket.KeyOfPair(prefix, knownKind, nil))
 }
 
 // limitIn is a bucket's limit inside a network, where it is lim elsewhere: no
@@ -120,29 +209,25 @@ func limitIn(n *rules.Network, lim bucket.Limit) bucket.Limit {
 }
 
 // roomFor is how much a window holds of this event's source, and by what key:
-// a known-good source is counted apart, so that its many failures take nothing
-// of the strangers' room.
+// a source from which somebody logged in is counted apart, as in buckets.
 func (e *Engine) roomFor(c *counter, l *level, m *moment, k bucket.Key) (bucket.Key, int) {
 	if !m.ev.Addr.IsValid() || !c.source {
 		return k, l.Over
 	}
 	over := e.network(m).Holds(l.Over)
-	if m.judge() != KnownGood {
-		return k, over
-	}
 	p, ok := k.Prefix()
-	if !ok {
+	if !ok || m.stranger() {
 		return k, over
 	}
-	return bucket.KeyOfPair(p, knownKind, nil), over * knownRoom
+	return bucket.KeyOfPair(p, knownKind, nil), over * namesRoom
 }
 
-// knownKind is the kind of key under which known-good sources are counted
-// apart in windows.
+// knownKind is the kind of key under which sources from which somebody logged
+// in are counted apart.
 const knownKind = 1
 
 // breach adds what level i of c has to say to e.out, unless it said so lately.
-func (e *Engine) breach(c *counter, i int, m *moment, k bucket.Key, count int) {
+func (e *Engine) breach(c *counter, i int, m *moment, k bucket.Key, a amount) {
 	l := &c.levels[i]
 	contributors := e.contributors(l, m, k)
 	if len(contributors) == 0 && l.onlyContributors {
@@ -151,22 +236,38 @@ func (e *Engine) breach(c *counter, i int, m *moment, k bucket.Key, count int) {
 	if l.hush > 0 && !e.quiet.start(quietKey(l, k), m.at, l.hush) {
 		return
 	}
+	b := e.newBreach(c, i, m, a)
+	b.Prefix = e.blocked(c, m)
+	b.Key = e.printKey(c, m)
+	b.Contributors = contributors
+	if m.line != nil && e.set.Privacy.Lines {
+		e.show(c, m, k, &b)
+	}
+	c.breached++
+	e.out = append(e.out, b)
+}
+
+// newBreach fills in what any breach of a level has.
+func (e *Engine) newBreach(c *counter, i int, m *moment, a amount) Breach {
+	l := &c.levels[i]
 	b := Breach{
-		At: m.at, Rule: c.rule.Name, Level: i, Key: e.printKey(c, m), Addr: m.ev.Addr,
-		Service: m.ev.Service, User: printable(m.ev.User), Count: count,
+		At: m.at, Rule: c.rule.Name, Level: i, Addr: m.ev.Addr,
+		Service: m.ev.Service, User: printable(m.ev.User), Count: a.events, Points: a.points, Unit: l.unit(m.ev),
 		TTL: l.TTL, Multiply: l.Multiply, Max: l.Max, Answers: l.answers, Observe: c.rule.Observe,
 	}
-	b.Prefix = e.blocked(c, m)
-	b.Contributors = contributors
+	if !c.rule.Match.Except {
+		b.Services = c.rule.Match.Services
+	}
 	if m.origin != nil {
 		b.Source = m.origin.Name
 	}
 	if m.line != nil {
 		b.Line = m.line.Number
-		e.show(c, m, k, &b)
 	}
-	c.breached++
-	e.out = append(e.out, b)
+	if !e.set.Privacy.Lines {
+		b.User = ""
+	}
+	return b
 }
 
 // blocked is the prefix that a block answer of this event is about; invalid
@@ -192,7 +293,7 @@ func (e *Engine) show(c *counter, m *moment, k bucket.Key, b *Breach) {
 	for _, l := range lines {
 		b.Evidence = append(b.Evidence, l.Text)
 	}
-	b.Partial = partial && (len(lines) == maxEvidence || len(lines)*c.levels[b.Level].WeightIn(c.rule).Most() < b.Count)
+	b.Partial = partial && (len(lines) == maxEvidence || len(lines) < b.Count)
 }
 
 // contributors lists who filled a distinct window, the busiest first, for a

@@ -11,7 +11,7 @@ import (
 
 // errState is of saved state that ends too early or makes no sense. Whoever
 // stores it checks its sum; this only keeps a bug from becoming a panic.
-var errState = errors.New("saved counts are damaged")
+var errState = errors.New("saved counts are corrupt")
 
 const stateVersion = 1
 
@@ -62,7 +62,9 @@ func (e *Engine) Restore(b []byte) error {
 	}
 	if err == nil {
 		e.quiet = q
-		_, err = e.evidence.Restore(evidence)
+		if e.set.Privacy.Lines {
+			_, err = e.evidence.Restore(evidence)
+		}
 	}
 	if err != nil {
 		e.empty()
@@ -121,7 +123,7 @@ func (e *Engine) Swap(set *rules.Set) {
 			old[c.levels[i].meaning] = &c.levels[i]
 		}
 	}
-	if set.Limits.Evidence != e.set.Limits.Evidence {
+	if set.Limits.Evidence != e.set.Limits.Evidence || !set.Privacy.Lines {
 		e.evidence = bucket.NewEvidence(set.Limits.Evidence, e.seed)
 	}
 	e.set, e.counters = set, newCounters(set, e.seed)

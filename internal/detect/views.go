@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"stoplog/internal/addr"
 	"stoplog/internal/bucket"
 	"stoplog/internal/rules"
 )
@@ -17,33 +18,42 @@ type Level struct {
 	Key      string
 	Prefix   netip.Prefix // of the key; invalid when it has none
 	Level    int          // events it holds, begun ones counting whole
-	Capacity int          // more than so many breach
+	Capacity int          // more points are a breach
 	// Empty is when it will have drained, Unix ns, as seen from the instant
 	// asked about; 0 for windows.
 	Empty int64
 }
 
-// Levels tells how full the buckets of addr are at the instant at: those of
+// Levels tells how full the buckets of a are at the instant at: those of
 // rules that count by prefix or address alone, the empty ones too.
-func (e *Engine) Levels(addr netip.Addr, at int64) []Level {
+func (e *Engine) Levels(a netip.Addr, at int64) []Level {
 	var out []Level
 	for _, c := range e.counters {
-		if c.texts || !c.rule.Key.HasSource() || !addr.IsValid() {
+		if c.texts || !c.rule.Key.HasSource() || !a.IsValid() {
 			continue
 		}
-		p := e.prefixAt(c.rule, addr)
+		p := e.prefixAt(c.rule, a)
 		k := bucket.KeyOf(p)
 		for i := range c.levels {
 			l := &c.levels[i]
 			v := Level{Rule: c.rule.Name, Index: i, Kind: l.Kind.String(), Key: p.String(), Prefix: p}
-			over := e.networkAt(addr).Holds(l.Over)
+			over := e.networkAt(a).Holds(l.Over)
 			switch l.Kind {
 			case rules.Bucket:
-				v.Level, v.Capacity = l.table.Level(k, at, l.limit), limitIn(e.networkAt(addr), l.limit).Capacity
+				v.Level, v.Capacity = l.table.Level(k, at, l.limit), limitIn(e.networkAt(a), l.limit).Capacity
 				v.Empty = at + int64(l.table.Level(k, at, drop))
 			case rules.Window:
 				v.Level, v.Capacity = l.window.Count(k, at, l.rolling(over)), l.rolling(over).Count
 			case rules.Distinct:
+				if l.Wide() {
+					network, ok := l.network(a)
+					if !ok {
+						continue
+					}
+					v.Key, v.Prefix = network.String(), network
+					v.Level, v.Capacity = l.distinct.Count(bucket.KeyOf(network), at, l.spread(over)), l.spread(over).Over
+					break
+				}
 				v.Level, v.Capacity = l.distinct.Count(k, at, l.spread(l.Over)), l.spread(over).Over
 			default:
 				continue
@@ -54,20 +64,23 @@ func (e *Engine) Levels(addr netip.Addr, at int64) []Level {
 	return out
 }
 
-func (e *Engine) prefixAt(r *rules.Rule, addr netip.Addr) netip.Prefix {
+func (e *Engine) prefixAt(r *rules.Rule, a netip.Addr) netip.Prefix {
 	lens := r.Prefix
 	if r.Key.Has(rules.ByAddr) {
-		return wholeAddr.Cut(addr)
+		return wholeAddr.Cut(a)
 	}
-	if n := e.networkAt(addr); n != nil && n.Len != 0 {
-		lens = rules.Lens{V4: n.Len, V6: n.Len}
+	if n := e.networkAt(a); n != nil && n.Len != 0 {
+		return rules.Lens{V4: n.Len, V6: n.Len}.CutExactly(a)
 	}
-	return lens.Cut(addr)
+	return lens.Cut(a)
 }
 
-func (e *Engine) networkAt(addr netip.Addr) *rules.Network {
+// networkAt finds the network with rules of its own that the client at a lies
+// in; nil when there is none.
+func (e *Engine) networkAt(a netip.Addr) *rules.Network {
+	a = addr.Of(a)
 	for i := range e.set.Networks {
-		if n := &e.set.Networks[i]; n.Prefix.Contains(addr) {
+		if n := &e.set.Networks[i]; n.Prefix.Contains(a) {
 			return n
 		}
 	}
@@ -108,6 +121,9 @@ func keyName(k bucket.Key) string {
 	}
 	return k.String()
 }
+
+// Stopped is how many events came from sources that were blocked already.
+func (e *Engine) Stopped() uint64 { return e.stats.stragglers }
 
 // Stats are an engine's totals since it began.
 type Stats struct {

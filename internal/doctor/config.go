@@ -8,7 +8,7 @@ import (
 // maxTold bounds how many findings one cause may make.
 const maxTold = 5
 
-// rules tells every mistake in the rules file.
+// rules reports every mistake in the rules file.
 func (d *doctor) rules() {
 	check := "stoplog check"
 	if d.RulesName != "built-in" {
@@ -20,7 +20,7 @@ func (d *doctor) rules() {
 			continue
 		}
 		if mistakes++; mistakes <= maxTold {
-			d.advise(Broken, "rules", p.Error(), "correct it", check)
+			d.advise(Broken, "rules", p.Error(), "correct the rules file", check)
 		}
 	}
 	if mistakes > maxTold {
@@ -34,49 +34,49 @@ func (d *doctor) rules() {
 			d.say(Warning, "rules", fmt.Sprintf("and %d more warnings", len(d.Set.Warnings)-maxTold))
 			break
 		}
-		d.advise(Warning, "rules", w.Error(), "look whether that is meant", check)
+		d.advise(Warning, "rules", w.Error(), "check whether this is intended", check)
 	}
 	d.say(OK, "rules", fmt.Sprintf("%s: %s, %s", d.RulesName, plural(len(d.Set.Rules), "rule"), plural(len(d.Set.Sources), "source")))
 }
 
-// rights tells what who looks may not see, and whom the daemon would become.
+// rights reports what this user cannot check, and as which user the daemon runs.
 func (d *doctor) rights() {
 	if d.EUID != 0 {
-		d.advise(Note, "rights", fmt.Sprintf("looking as user %d: the firewall and some logs cannot be examined", d.EUID), "look as root", "sudo stoplog doctor")
+		d.advise(Note, "rights", fmt.Sprintf("running as user %d: the firewall and some logs cannot be checked", d.EUID), "run it as root", "sudo stoplog doctor")
 		return
 	}
 	if d.User == "nobody" {
-		d.advise(Warning, "rights", "there is no user stoplog: the daemon becomes nobody, whose files others may share",
-			"make a user of its own", "adduser --system --group --no-create-home stoplog")
+		d.advise(Warning, "rights", "there is no user stoplog: the daemon runs as nobody, whose files other programs may share",
+			"create a user for stoplog", "adduser --system --group --no-create-home stoplog")
 		return
 	}
-	d.say(OK, "rights", "the process that reads logs becomes "+d.User)
+	d.say(OK, "rights", "the process that reads logs runs as "+d.User)
 }
 
-// clock tells whether time is kept: the rules count by it and blocks end by it.
+// clock reports whether the clock is synchronised: rules and blocks depend on it.
 func (d *doctor) clock() {
 	zone, _ := d.Now.Zone()
 	if d.Now.Year() < 2024 {
-		d.advise(Broken, "clock", "the clock says "+d.Now.Format("2006-01-02 15:04:05 MST"), "set it", d.setClock())
+		d.advise(Broken, "clock", "the clock is wrong: "+d.Now.Format("2006-01-02 15:04:05 MST"), "set the clock", d.setClock())
 		return
 	}
 	if by := d.keptBy(); by != "" {
-		d.say(OK, "clock", fmt.Sprintf("kept right by %s, zone %s", by, zone))
+		d.say(OK, "clock", fmt.Sprintf("the clock is synchronised by %s, time zone %s", by, zone))
 		return
 	}
 	synced, err := d.Synced()
 	switch {
 	case err != nil:
-		d.say(Note, "clock", "whether it is kept right is not known: "+err.Error())
+		d.say(Note, "clock", "cannot find out whether the clock is synchronised: "+err.Error())
 	case synced:
-		d.say(OK, "clock", "kept right (says the kernel), zone "+zone)
+		d.say(OK, "clock", "the clock is synchronised according to the kernel, time zone "+zone)
 	default:
-		d.advise(Warning, "clock", "nothing keeps it right, zone "+zone, "let it be set by NTP: blocks end by it, and stamps are compared with it", d.setClock())
+		d.advise(Warning, "clock", "the clock is not synchronised, time zone "+zone, "use NTP: blocks end by the clock, and timestamps are compared with it", d.setClock())
 	}
 }
 
-// keptBy names who has set the clock: systemd-timesyncd leaves a file once it
-// did (systemd-timesyncd.service(8), "Files").
+// keptBy names the program that set the clock: systemd-timesyncd creates a file
+// once it did (systemd-timesyncd.service(8), "Files").
 func (d *doctor) keptBy() string {
 	if d.exists("/run/systemd/timesync/synchronized") {
 		return "systemd-timesyncd"
@@ -84,7 +84,7 @@ func (d *doctor) keptBy() string {
 	return ""
 }
 
-// setClock is the command that lets the clock be set.
+// setClock is the command that turns on clock synchronisation.
 func (d *doctor) setClock() string {
 	if d.systemd() {
 		return "timedatectl set-ntp true"

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,7 +64,7 @@ func healthy(t *testing.T) *Machine {
 			Allow: rules.List{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
 		},
 		CanRead:  func(string, fs.FileInfo) bool { return true },
-		Firewall: func(context.Context) (string, error) { return "nftables: the best, and it works here", nil },
+		Firewall: func(context.Context) (string, error) { return "nftables: the preferred backend; it works here", nil },
 		Daemon: fake{status: control.Status{State: "ok", Rules: "/etc/stoplog/rules.yaml"},
 			allowed: []control.AllowEntry{{Prefix: "192.0.2.0/24", Origin: "rules"}}},
 		Reader: reading, Synced: func() (bool, error) { return true, nil },
@@ -121,7 +122,7 @@ func TestFinds(t *testing.T) {
 		{"no such file", func(t *testing.T, m *Machine) {
 			m.Set.Sources = append(m.Set.Sources, rules.Source{Kind: rules.File, Path: "/srv/x y.log"})
 		}, Warning, "logs", "/srv/x y.log: no such file", "ls -l /srv"},
-		{"no log at all", func(t *testing.T, m *Machine) { os.Remove(m.path("/var/log/app.log")); m.Set.Sources[0].Ready = "x" }, Broken, "logs", "no log was found", "stoplog parse"},
+		{"no log at all", func(t *testing.T, m *Machine) { os.Remove(m.path("/var/log/app.log")); m.Set.Sources[0].Ready = "x" }, Broken, "logs", "no readable log was found", "stoplog parse"},
 		{"a format that nobody knows", func(t *testing.T, m *Machine) { log(t, m, "/var/log/app-2.log", 30, "?", now) }, Warning, "logs", "/var/log/app-2.log: none of the last 30", "stoplog parse /var/log/app-2.log"},
 		{"too few lines to judge", func(t *testing.T, m *Machine) { log(t, m, "/var/log/app-2.log", 3, "?", now) }, Note, "logs", "too few", ""},
 		{"a pattern of the rules' own", func(t *testing.T, m *Machine) {
@@ -131,59 +132,64 @@ func TestFinds(t *testing.T) {
 		{"an empty log", func(t *testing.T, m *Machine) { touch(t, m, "/var/log/app-2.log") }, Note, "logs", "is empty", ""},
 		{"a log of another zone", func(t *testing.T, m *Machine) {
 			log(t, m, "/var/log/app.log", 30, "known", now.Add(-2*time.Hour))
-		}, Warning, "logs", "2h0m0s behind", "stoplog parse"},
+		}, Warning, "logs", "2h behind", "stoplog parse"},
 		{"a log of the future", func(t *testing.T, m *Machine) {
 			log(t, m, "/var/log/app.log", 30, "known", now.Add(7*time.Minute))
-		}, Warning, "logs", "7m0s ahead", "stoplog parse"},
+		}, Warning, "logs", "7m ahead", "stoplog parse"},
 		{"a log that the daemon's user may not read", func(t *testing.T, m *Machine) {
 			log(t, m, "/var/log/app-2.log", 1, "known", now)
 			m.CanRead = func(p string, fi fs.FileInfo) bool { return fi.Name() != "app-2.log" }
-		}, Broken, "logs", "app-2.log may not be read by stoplog", "chgrp adm /var/log/app-2.log"},
+		}, Broken, "logs", "app-2.log cannot be read by stoplog", "chgrp adm /var/log/app-2.log"},
 		{"a format that is wrong", func(t *testing.T, m *Machine) {
 			m.Reader = func(rules.Source) (Reader, error) { return nil, errors.New("bad format") }
 		}, Broken, "logs", "bad format", "stoplog check"},
 		{"no pipe", func(t *testing.T, m *Machine) {
 			m.Set.Sources = append(m.Set.Sources, rules.Source{Kind: rules.Pipe, Path: "/run/it's"})
-		}, Warning, "logs", "is not there", `mkfifo '/run/it'\''s'`},
+		}, Warning, "logs", "does not exist", `mkfifo '/run/it'\''s'`},
 		{"no logins", func(t *testing.T, m *Machine) {
 			m.Set.Sources = append(m.Set.Sources, rules.Source{Kind: rules.Auth})
 		}, Warning, "logs", "neither a journal nor a log", "rsyslog"},
-		{"a clock that nothing keeps", func(t *testing.T, m *Machine) { m.Synced = func() (bool, error) { return false, nil } }, Warning, "clock", "nothing keeps it right", "apt install chrony"},
+		{"a clock that nothing keeps", func(t *testing.T, m *Machine) { m.Synced = func() (bool, error) { return false, nil } }, Warning, "clock", "not synchronised", "apt install chrony"},
 		{"a clock that nothing keeps, with systemd", func(t *testing.T, m *Machine) {
 			m.Synced = func() (bool, error) { return false, nil }
 			touch(t, m, "/run/systemd/system/x")
-		}, Warning, "clock", "nothing keeps it right", "timedatectl set-ntp true"},
+		}, Warning, "clock", "not synchronised", "timedatectl set-ntp true"},
 		{"a clock of which nothing is known", func(t *testing.T, m *Machine) {
 			m.Synced = func() (bool, error) { return false, errors.ErrUnsupported }
-		}, Note, "clock", "not known", ""},
+		}, Note, "clock", "cannot find out", ""},
 		{"a clock long past", func(t *testing.T, m *Machine) { m.Now = time.Date(1970, 1, 1, 0, 0, 9, 0, time.UTC) }, Broken, "clock", "1970", "chrony"},
 		{"no firewall", func(t *testing.T, m *Machine) {
-			m.Firewall = func(context.Context) (string, error) { return "", errors.New("no firewall usable here") }
-		}, Broken, "firewall", "no firewall usable", "apt install nftables"},
+			m.Firewall = func(context.Context) (string, error) { return "", errors.New("no usable firewall") }
+		}, Broken, "firewall", "no usable firewall", "apt install nftables"},
+		{"no right", func(t *testing.T, m *Machine) {
+			m.Firewall = func(context.Context) (string, error) {
+				return "", fmt.Errorf("no usable firewall: %w", &os.SyscallError{Syscall: "sendmsg", Err: syscall.EPERM})
+			}
+		}, Broken, "firewall", "not permitted", "docker run --cap-add NET_ADMIN"},
 		{"containers", func(t *testing.T, m *Machine) { touch(t, m, "/run/docker.sock") }, Warning, "firewall", "docker", "reload"},
-		{"another of the trade", func(t *testing.T, m *Machine) { touch(t, m, "/run/fail2ban/fail2ban.sock") }, Note, "firewall", "fail2ban runs", "disable --now fail2ban"},
-		{"no daemon", func(t *testing.T, m *Machine) { m.Daemon = fake{err: control.ErrNoDaemon} }, Warning, "daemon", "none is running", "stoplog run --dry-run"},
+		{"a similar program", func(t *testing.T, m *Machine) { touch(t, m, "/run/fail2ban/fail2ban.sock") }, Note, "firewall", "fail2ban is running", "disable --now fail2ban"},
+		{"no daemon", func(t *testing.T, m *Machine) { m.Daemon = fake{err: control.ErrNoDaemon} }, Warning, "daemon", "stoplog is not running", "stoplog run --dry-run"},
 		{"no daemon, though installed", func(t *testing.T, m *Machine) {
 			m.Daemon = fake{err: control.ErrNoDaemon}
 			touch(t, m, "/run/systemd/system/x")
 			touch(t, m, "/lib/systemd/system/stoplog.service")
-		}, Warning, "daemon", "none is running", "systemctl enable --now stoplog"},
+		}, Warning, "daemon", "stoplog is not running", "systemctl enable --now stoplog"},
 		{"a daemon that does not answer", func(t *testing.T, m *Machine) { m.Daemon = fake{err: errors.New("reset by peer")} }, Broken, "daemon", "reset", "stoplog status"},
 		{"a daemon in trouble", func(t *testing.T, m *Machine) {
 			m.change(func(f *fake) { f.status.Trouble = []string{"the wall fell"} })
 		}, Broken, "daemon", "the wall fell", "stoplog status"},
 		{"a dry run", func(t *testing.T, m *Machine) { m.change(func(f *fake) { f.status.DryRun = true }) }, Note, "daemon", "--dry-run", "stoplog run"},
 		{"other rules", func(t *testing.T, m *Machine) { m.change(func(f *fake) { f.status.Rules = "built-in" }) }, Note, "daemon", "other rules: built-in", ""},
-		{"nobody from elsewhere", func(t *testing.T, m *Machine) { m.SSH = "" }, Note, "lock-out", "nobody is logged in", "allow add"},
-		{"a peer that is not allowed", func(t *testing.T, m *Machine) { m.SSH = "203.0.113.9 1 2 3" }, Note, "lock-out", "203.0.113.9 is safe while", "stoplog allow add 203.0.113.9 --ttl 7d"},
+		{"nobody from elsewhere", func(t *testing.T, m *Machine) { m.SSH = "" }, Note, "lock-out", "no remote SSH session", "allow add"},
+		{"a peer that is not allowed", func(t *testing.T, m *Machine) { m.SSH = "203.0.113.9 1 2 3" }, Note, "lock-out", "203.0.113.9 is protected while", "stoplog allow add 203.0.113.9 --ttl 7d"},
 		{"a peer that nothing protects", func(t *testing.T, m *Machine) {
 			m.SSH, m.Set.Protect.SSHPeers = "2001:db8::9%eth0 1 2 3", false
 		}, Warning, "lock-out", "2001:db8::9 is not on the allowlist", "allow add 2001:db8::9"},
 		{"a peer that is blocked", func(t *testing.T, m *Machine) {
 			m.SSH = "::ffff:203.0.113.9 1 2 3"
 			m.change(func(f *fake) { f.blocks = []control.Block{{Prefix: "203.0.113.0/28", Rule: "ssh-login"}} })
-		}, Broken, "lock-out", "lies in the blocked 203.0.113.0/28", "stoplog unblock 203.0.113.0/28 && stoplog allow add 203.0.113.9"},
-		{"another who is logged in", func(t *testing.T, m *Machine) { login(t, m, "203.0.113.7") }, Note, "lock-out", "203.0.113.7 is safe while", "allow add 203.0.113.7"},
+		}, Broken, "lock-out", "is in the blocked prefix 203.0.113.0/28", "stoplog unblock 203.0.113.0/28 && stoplog allow add 203.0.113.9"},
+		{"another who is logged in", func(t *testing.T, m *Machine) { login(t, m, "203.0.113.7") }, Note, "lock-out", "203.0.113.7 is protected while", "allow add 203.0.113.7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := healthy(t)

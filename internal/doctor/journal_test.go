@@ -57,7 +57,7 @@ func TestJournal(t *testing.T) {
 		want     string
 	}{
 		{"understood", many("known", 30), "ok journal /var/log/journal: 30 of the last 30 lines understood"},
-		{"too few", many("?", 3), "note journal /var/log/journal: 3 lines, none is understood: too few to judge"},
+		{"too few", many("?", 3), "note journal /var/log/journal: 3 lines, none understood, but too few to judge"},
 		{"not understood", many("?", 25), "warning journal /var/log/journal: none of the last 25 lines is understood"},
 	} {
 		m := healthy(t)

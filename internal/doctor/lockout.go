@@ -10,12 +10,11 @@ import (
 	"stoplog/internal/control"
 )
 
-// lockOut looks at everybody who is logged in from elsewhere: could they be
-// locked out, or are they already?
+// lockOut checks whether peers of open sessions are blocked or could be.
 func (d *doctor) lockOut(ctx context.Context) {
 	peers := d.peers()
 	if len(peers) == 0 {
-		d.advise(Note, "lock-out", "nobody is logged in from elsewhere: who you are then is not known", "allow the addresses that you administer from", "stoplog allow add ADDRESS --ttl 30d")
+		d.advise(Note, "lock-out", "no remote SSH session is open, so your address is unknown", "allow the addresses from which you administer this machine", "stoplog allow add ADDRESS --ttl 30d")
 		return
 	}
 	blocks, allowed := d.standing(ctx)
@@ -24,7 +23,7 @@ func (d *doctor) lockOut(ctx context.Context) {
 	}
 }
 
-// peers are the addresses of the session that asks and of all others.
+// peers are the addresses of this session and of all others.
 func (d *doctor) peers() (as []netip.Addr) {
 	if f := strings.Fields(d.SSH); len(f) > 0 {
 		if a, err := netip.ParseAddr(f[0]); err == nil {
@@ -43,7 +42,8 @@ func (d *doctor) peers() (as []netip.Addr) {
 	return slices.Compact(as)
 }
 
-// standing asks the daemon; without one, the rules alone are known.
+// standing asks the daemon for blocks and allowlist. Without a daemon it returns
+// the allowlist of the rules.
 func (d *doctor) standing(ctx context.Context) ([]control.Block, []control.AllowEntry) {
 	var allowed []control.AllowEntry
 	if d.status != nil {
@@ -52,7 +52,7 @@ func (d *doctor) standing(ctx context.Context) ([]control.Block, []control.Allow
 		if errA == nil && errB == nil {
 			return blocks, listed
 		}
-		d.say(Note, "lock-out", "the daemon did not say what is blocked and allowed")
+		d.say(Note, "lock-out", "the daemon did not answer which addresses are blocked and allowed")
 	}
 	if d.Set != nil {
 		listed, _ := d.Set.Allow.Read()
@@ -73,16 +73,16 @@ func (d *doctor) peer(a netip.Addr, blocks []control.Block, allowed []control.Al
 	add := fmt.Sprintf("stoplog allow add %s --ttl 7d", a)
 	if i := slices.IndexFunc(blocks, func(b control.Block) bool { return within(a, b.Prefix) }); i >= 0 && safe == "" {
 		b := blocks[i]
-		d.advise(Broken, "lock-out", fmt.Sprintf("%s, from where somebody is logged in, lies in the blocked %s (%s)", a, b.Prefix, b.Rule), "lift the block and allow the address", "stoplog unblock "+b.Prefix+" && "+add)
+		d.advise(Broken, "lock-out", fmt.Sprintf("%s has an open session, but is in the blocked prefix %s (%s)", a, b.Prefix, b.Rule), "lift the block and allow the address", "stoplog unblock "+b.Prefix+" && "+add)
 		return
 	}
 	switch {
 	case safe != "":
 		d.say(OK, "lock-out", safe)
 	case d.Set != nil && !d.Set.Protect.SSHPeers:
-		d.advise(Warning, "lock-out", fmt.Sprintf("%s is not on the allowlist, and protect.ssh_peers is off: a neighbour's failures, or your own, can lock you out now", a), "allow it", add)
+		d.advise(Warning, "lock-out", fmt.Sprintf("%s is not on the allowlist, and protect.ssh_peers is off: failed logins of yours or of a neighbouring address can lock you out", a), "allow it", add)
 	default:
-		d.advise(Note, "lock-out", fmt.Sprintf("%s is safe while it is logged in, and not on the allowlist", a), "allow it, to be safe also afterwards", add)
+		d.advise(Note, "lock-out", fmt.Sprintf("%s is protected while its session is open, but is not on the allowlist", a), "allow it to protect it permanently", add)
 	}
 }
 

@@ -14,14 +14,14 @@ import (
 	"stoplog/internal/rules"
 )
 
-// What is too little to judge by, and what is too far off.
+// Thresholds for a verdict.
 const (
 	enoughLines = 20
 	maxOff      = 90 * time.Second
 	maxFiles    = 50
 )
 
-// logs tells which logs are there, and whether their lines are understood.
+// logs reports which logs exist, and whether their lines are understood.
 func (d *doctor) logs(ctx context.Context) {
 	if d.Set == nil {
 		return
@@ -35,7 +35,7 @@ func (d *doctor) logs(ctx context.Context) {
 			read += d.files(s, tried)
 		case rules.Pipe:
 			if !d.exists(s.Path) {
-				d.advise(Warning, "logs", "the pipe "+s.Path+" is not there", "make it, and let the program write to it", "mkfifo "+quote(s.Path))
+				d.advise(Warning, "logs", "the pipe "+s.Path+" does not exist", "create it, and let the program write to it", "mkfifo "+quote(s.Path))
 			} else {
 				read++
 			}
@@ -44,11 +44,11 @@ func (d *doctor) logs(ctx context.Context) {
 		}
 	}
 	if read == 0 {
-		d.advise(Broken, "logs", "no log was found that could be read: nothing is protected", "name the logs of this machine under sources", "stoplog parse FILE")
+		d.advise(Broken, "logs", "no readable log was found: nothing is protected", "list the logs of this machine under sources", "stoplog parse FILE")
 	}
 }
 
-// files looks at what a glob names.
+// files checks the files of a glob.
 func (d *doctor) files(s rules.Source, tried map[string]bool) (read int) {
 	names, err := filepath.Glob(d.path(s.Path))
 	if err != nil {
@@ -56,13 +56,13 @@ func (d *doctor) files(s rules.Source, tried map[string]bool) (read int) {
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return tried[n] || d.excluded(s, n) })
 	if len(names) == 0 && s.Ready == "" && !tried[d.path(s.Path)] {
-		d.advise(Warning, "logs", s.Path+": no such file", "correct the path under sources, if it is not yet to come", "ls -l "+quote(filepath.Dir(s.Path)))
+		d.advise(Warning, "logs", s.Path+": no such file", "correct the path under sources, unless the file will be created later", "ls -l "+quote(filepath.Dir(s.Path)))
 	}
 	for _, n := range names {
 		tried[n] = true
 		if len(tried) > maxFiles {
 			if len(tried) == maxFiles+1 {
-				d.say(Note, "logs", fmt.Sprintf("only the first %d files were looked at", maxFiles))
+				d.say(Note, "logs", fmt.Sprintf("only the first %d files were checked", maxFiles))
 			}
 			read++
 			continue
@@ -94,13 +94,13 @@ func (d *doctor) shown(path string) string {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(path, filepath.Clean(d.Root)), "/")
 }
 
-// file looks at one log and reports whether it can be read.
+// file checks one log and reports whether it can be read.
 func (d *doctor) file(s rules.Source, path string) bool {
 	name := d.shown(path)
 	fi, err := os.Stat(path)
 	if err == nil && d.EUID == 0 && d.CanRead != nil && !d.CanRead(path, fi) {
-		d.advise(Broken, "logs", fmt.Sprintf("%s may not be read by %s, whom the daemon becomes (mode %04o)", name, d.User, fi.Mode().Perm()),
-			"let the group adm read it, after a rotation too (create 0640 root adm, in its logrotate file)", fmt.Sprintf("chgrp adm %s && chmod 640 %[1]s", quote(name)))
+		d.advise(Broken, "logs", fmt.Sprintf("%s cannot be read by %s, the user of the daemon (mode %04o)", name, d.User, fi.Mode().Perm()),
+			"give the group adm read access, also after a rotation (create 0640 root adm in its logrotate file)", fmt.Sprintf("chgrp adm %s && chmod 640 %[1]s", quote(name)))
 		return false
 	}
 	lines, err := tail(path)
@@ -148,35 +148,35 @@ func (d *doctor) skewed(name string, off time.Duration) {
 	if off > 0 {
 		way = "ahead of"
 	}
-	d.advise(Warning, "logs", fmt.Sprintf("%s: its stamps are %s %s the clock", name, off.Abs().Round(time.Second), way),
-		"give the source its zone (zone: …), or set that program's; until then its lines count as they arrive", "stoplog parse "+quote(name))
+	d.advise(Warning, "logs", fmt.Sprintf("%s: its timestamps are %s %s the clock", name, rules.FormatDuration(off.Abs().Round(time.Second)), way),
+		"set zone: … for the source, or correct the program's time zone; until then its lines count when they arrive", "stoplog parse "+quote(name))
 }
 
 func (d *doctor) unreadable(name string, err error) {
 	if errors.Is(err, fs.ErrPermission) && d.EUID != 0 {
-		d.say(Note, "logs", name+" cannot be read by you")
+		d.say(Note, "logs", "no permission to read "+name)
 		return
 	}
-	d.advise(Broken, "logs", err.Error(), "let it be read", "ls -l "+quote(name))
+	d.advise(Broken, "logs", err.Error(), "make it readable", "ls -l "+quote(name))
 }
 
-// judge tells how much of a log is understood. A log of many programs holds
-// much that is no event; only nothing at all is suspicious.
+// judge reports how many lines of a log are understood. A log of many programs
+// has many lines without an event; only none at all is suspicious.
 func (d *doctor) judge(x sample) {
 	what := fmt.Sprintf("%s: %d of the last %s understood", x.name, x.known, plural(x.lines, "line"))
 	switch {
 	case x.known == 0 && d.ownPatterns():
-		d.say(Note, "logs", fmt.Sprintf("%s: %s, understood by the rules' own patterns at most", x.name, plural(x.lines, "line")))
+		d.say(Note, "logs", fmt.Sprintf("%s: %s, understood only by the rules' own patterns, if at all", x.name, plural(x.lines, "line")))
 	case x.known == 0 && x.lines >= enoughLines:
-		d.advise(Warning, "logs", fmt.Sprintf("%s: none of the last %d lines is understood", x.name, x.lines), "see what is in it, and name its format under sources", x.command())
+		d.advise(Warning, "logs", fmt.Sprintf("%s: none of the last %d lines is understood", x.name, x.lines), "look at the log, and set its service or format under sources", x.command())
 	case x.known == 0:
-		d.say(Note, "logs", fmt.Sprintf("%s: %s, none is understood: too few to judge", x.name, plural(x.lines, "line")))
+		d.say(Note, "logs", fmt.Sprintf("%s: %s, none understood, but too few to judge", x.name, plural(x.lines, "line")))
 	default:
 		d.say(OK, "logs", what)
 	}
 }
 
-// ownPatterns reports whether a rule reads lines that nothing else knows.
+// ownPatterns reports whether a rule has a pattern of its own.
 func (d *doctor) ownPatterns() bool {
 	return slices.ContainsFunc(d.Set.Rules, func(r *rules.Rule) bool { return r.Pattern != nil })
 }

@@ -104,7 +104,7 @@ func (d *doctor) journalSpec(s rules.Source) source.Spec {
 	if s.Kind == rules.Auth {
 		return source.Spec{Auth: true}
 	}
-	j := &source.JournalMatch{Units: s.Units, Identifiers: s.Identifiers, Raw: s.Matches}
+	j := &source.JournalMatch{Units: s.Units, Identifiers: s.Identifiers, Containers: s.Containers, Raw: s.Matches}
 	if d.Root != "" {
 		j.Directory = d.path("/var/log/journal")
 	}
@@ -112,7 +112,10 @@ func (d *doctor) journalSpec(s rules.Source) source.Spec {
 }
 
 func (d *doctor) journalOptions() source.Options {
-	o := source.Options{Since: d.Now.Add(-journalOf), Stamp: d.Stamp}
+	o := source.Options{Since: d.Now.Add(-journalOf)}
+	if d.Stamp != nil {
+		o.Stamp = func(*source.Origin) func([]byte) (int64, bool) { return d.Stamp }
+	}
 	if d.Root != "" {
 		o.JournalSocket = d.path("/run/systemd/journal/socket")
 		o.JournalDirs = []string{d.path("/var/log/journal"), d.path("/run/log/journal")}
@@ -155,7 +158,7 @@ func (d *doctor) drain(ctx context.Context, set *source.Set, read Reader, x *sam
 	}
 }
 
-// noLines tells why a source of logins is silent.
+// noLines reports why a source of logins has no lines.
 func (d *doctor) noLines(s rules.Source, all []source.Status) int {
 	name, why := s.Kind.String(), ""
 	for _, st := range all {
@@ -169,10 +172,10 @@ func (d *doctor) noLines(s rules.Source, all []source.Status) int {
 		d.say(Note, "logs", fmt.Sprintf("%s: no line in the last day", name))
 		return 1
 	case s.Kind == rules.Auth:
-		d.advise(Warning, "logs", "logins: neither a journal nor a log of them was found"+why,
-			"keep the journal, or install rsyslog for /var/log/auth.log", "apt install rsyslog")
+		d.advise(Warning, "logs", "logins: found neither a journal nor a log file"+why,
+			"enable the journal, or install rsyslog for /var/log/auth.log", "apt install rsyslog")
 	default:
-		d.advise(Warning, "logs", name+": nothing can be read"+why, "look at the journal", "journalctl -n 5")
+		d.advise(Warning, "logs", name+": nothing can be read"+why, "check the journal", "journalctl -n 5")
 	}
 	return 0
 }

@@ -18,7 +18,9 @@ type Entry struct {
 	Prefix netip.Prefix
 	Until  time.Time
 	Rule   string
-	Count  int
+	Count  int // failures
+	Points int // what they weighed
+	Limit  Limit
 }
 
 // Options say what is left out.
@@ -31,6 +33,9 @@ type Options struct {
 	// Now is the time of writing: blocks that ended by then are no more, and
 	// formats that count down count from here.
 	Now time.Time
+	// Guard says which limited blocks are listed as if they closed everything;
+	// the zero Guard is WebPorts in formats for web servers, none in others.
+	Guard Guard
 }
 
 // Format describes one format.
@@ -43,6 +48,10 @@ type Format struct {
 	// Counts says that the text holds seconds that are left, so that it
 	// differs from second to second.
 	Counts bool
+	// Mute formats have no place for a comment, and so for what is left out.
+	Mute bool
+	// Web formats are read by web servers.
+	Web bool
 }
 
 // grain says what prefixes may be merged into one.
@@ -54,28 +63,15 @@ const (
 	byEntry              // pieces of one block
 )
 
-// format is a Format with its writer. Errors of w stick in it.
+// writer writes a list. Errors of w stick in it.
+type writer func(w *bufio.Writer, l *List)
+
+// format is a Format with its writer, and which limits it can express.
 type format struct {
 	Format
 	grain grain
-	write func(w *bufio.Writer, l *List)
-}
-
-// everything is the cap of formats whose readers look addresses up in a tree
-// or a hash table; linear of those that compare one by one.
-const (
-	everything = 1_000_000
-	linear     = 10_000
-)
-
-func formats() []format {
-	return []format{
-		plainFormat(), cidrFormat(), jsonFormat(), csvFormat(), hostsDenyFormat(),
-		iptablesFormat(), ipsetFormat(), nftFormat(), pfFormat(),
-		ciscoACLFormat(), ciscoPrefixListFormat(), mikrotikFormat(),
-		nginxDenyFormat(), nginxGeoFormat(), apacheFormat(),
-		haproxyACLFormat(), haproxyMapFormat(), caddyFormat(),
-	}
+	able  able
+	write writer
 }
 
 // Formats lists what Write can write.
@@ -101,14 +97,16 @@ func find(name string) (format, error) {
 		}
 		names = append(names, f.Name)
 	}
-	return format{}, fmt.Errorf("format %q: one of %s is wanted", name, strings.Join(names, ", "))
+	return format{}, fmt.Errorf("unknown format %q; expected one of %s", name, strings.Join(names, ", "))
 }
 
 // Write writes es in a format: the fewest prefixes that cover exactly what is
 // blocked and not allowed, in order of address, IPv4 first. Formats that know
 // an end for each prefix merge only neighbours that end together; json and csv
-// merge nothing. What the cap leaves out is counted in left and told in a
-// comment where the format has comments. Prefixes that are not valid or hold
+// merge nothing. What the cap leaves out is counted in left and stated in a
+// comment where the format has comments. Limited blocks, which close some ports
+// or slow down, are written as such where the format can express it, or as whole
+// blocks as Options.Guard says; the first comment says how many were left out. Prefixes that are not valid or hold
 // a whole family are an error, and nothing is written.
 func Write(w io.Writer, name string, es []Entry, o Options) (left int, err error) {
 	l, err := Build(name, es, o)
@@ -124,11 +122,13 @@ func Build(name string, es []Entry, o Options) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := build(es, o, f.grain)
+	if o.Guard.IsZero() && f.Web {
+		o.Guard = WebPorts()
+	}
+	l, err := build(es, o, f)
 	if err != nil {
 		return nil, err
 	}
-	l.format = f
 	if c := cmp.Or(o.Cap, f.Cap); c > 0 {
 		l.cut(c)
 	}

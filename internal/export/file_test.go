@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"stoplog/internal/atomicfile"
 )
 
 func inode(t *testing.T, path string) os.FileInfo {
@@ -81,7 +83,7 @@ func TestToFileKeepsOwner(t *testing.T) {
 	if f, err := ToFile(path, "plain", nil, Options{Now: time.Now()}); err != nil || !f.Changed {
 		t.Fatalf("%+v, %v", f, err)
 	}
-	if uid, gid := owner(inode(t, path)); uid != 65534 || gid != 65534 || inode(t, path).Mode() != 0o640 {
+	if uid, gid := atomicfile.Owner(inode(t, path)); uid != 65534 || gid != 65534 || inode(t, path).Mode() != 0o640 {
 		t.Errorf("owner %d:%d, mode %v; want 65534:65534, 0640", uid, gid, inode(t, path).Mode())
 	}
 }
@@ -98,7 +100,7 @@ func TestToFileRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		link: "not touching it", dir: "not touching it", "/dev/null": "not touching it",
+		link: "not changed", dir: "not changed", "/dev/null": "not changed",
 		filepath.Join(dir, "no", "list"): "no such file or directory",
 		filepath.Join(target, "list"):    "not a directory",
 		"/proc/stoplog-list":             "/proc/stoplog-list",

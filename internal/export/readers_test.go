@@ -21,13 +21,26 @@ func samples() map[string][]export.Entry {
 	four := []export.Entry{entry("192.0.2.0/28", time.Hour), entry("198.51.100.7/32", 40*24*time.Hour), entry("203.0.113.0/24", 0)}
 	six := []export.Entry{entry("2001:db8::/64", time.Hour), entry("2001:db8:1::1/128", 20*365*24*time.Hour), entry("2001:db8:2::/48", 0)}
 	return map[string][]export.Entry{
+		"limited": {entry("192.0.2.0/28", time.Hour), limited("198.51.100.0/28", "tcp/22,8000-8010"), limited("2001:db8::/64", "53"), limitedRate("203.0.113.0/28", 3), limitedRate("2001:db8:1::/64", 3)},
 		"nothing": nil, "IPv4 alone": four, "IPv6 alone": six, "both": append(four[:3:3], six...),
 	}
 }
 
+func limited(prefix, ports string) export.Entry {
+	e := entry(prefix, time.Hour)
+	e.Limit.Ports = ports
+	return e
+}
+
+func limitedRate(prefix string, rate int) export.Entry {
+	e := entry(prefix, time.Hour)
+	e.Limit.Rate = rate
+	return e
+}
+
 // entry lasts so long from now; 0: without an end.
 func entry(prefix string, d time.Duration) export.Entry {
-	e := export.Entry{Prefix: netip.MustParsePrefix(prefix), Rule: "ssh-login", Count: 6}
+	e := export.Entry{Prefix: netip.MustParsePrefix(prefix), Rule: "ssh-login", Count: 6, Points: 6}
 	if d != 0 {
 		e.Until = time.Now().Add(d)
 	}
@@ -86,6 +99,71 @@ func TestNft(t *testing.T) {
 	}
 }
 
+// TestLimitedPackets sends packets past a list with blocks of some ports and
+// slowed ones: only these ports are closed, and of a slowed address so many
+// connections a minute pass.
+func TestLimitedPackets(t *testing.T) {
+	for name, load := range map[string]func(t *testing.T, es []export.Entry){
+		"nft": func(t *testing.T, es []export.Entry) { command(t, text(t, "nft", es), "nft", "-f", "-") },
+		"iptables-restore": func(t *testing.T, es []export.Entry) {
+			command(t, text(t, "iptables-restore", es), "iptables-restore", "--noflush")
+			command(t, "", "iptables", "-I", "INPUT", "-j", "stoplog-export")
+		},
+		"ipset": func(t *testing.T, es []export.Entry) {
+			command(t, text(t, "ipset", es), "ipset", "restore", "-exist")
+			command(t, "", "iptables", "-A", "INPUT", "-m", "set", "--match-set", "stoplog-export-ports4", "src,dst", "-j", "DROP")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			firewalltest.NeedPrograms(t, "nft", "iptables", "iptables-restore", "ipset", "ip")
+			firewalltest.Namespace(t)
+			for _, a := range []string{"192.0.2.1", "198.51.100.1", "203.0.113.1", "10.0.0.1"} {
+				command(t, "", "ip", "addr", "add", a+"/24", "dev", "lo")
+			}
+			open, shut := listen(t), listen(t)
+			_, port, _ := net.SplitHostPort(shut)
+			load(t, []export.Entry{limited("192.0.2.0/28", "tcp/1-2,"+port), limitedRate("203.0.113.0/28", 3)})
+			for _, c := range []struct {
+				from, to string
+				passes   int // of six
+			}{{"198.51.100.1", shut, 6}, {"192.0.2.1", open, 6}, {"192.0.2.1", shut, 0}, {"203.0.113.1", open, 3}} {
+				if c.passes == 3 && name == "ipset" {
+					continue // a set has no rates
+				}
+				passed := 0
+				for range 6 {
+					if connects(c.from, c.to) {
+						passed++
+					}
+				}
+				if passed != c.passes {
+					t.Errorf("of six connections from %s %d passed, want %d", c.from, passed, c.passes)
+				}
+			}
+		})
+	}
+}
+
+// listen accepts connections on 10.0.0.1 until the test ends.
+func listen(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "10.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+func connects(from, to string) bool {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 300 * time.Millisecond}
+	c, err := d.Dial("tcp", to)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
+
 // TestNftDrops sends packets: what is blocked is dropped, what is allowed
 // inside it is not, and replies to connections from inside are not either.
 func TestNftDrops(t *testing.T) {
@@ -124,8 +202,8 @@ func TestIpset(t *testing.T) {
 		}
 		got := command(t, "", "ipset", "save")
 		wants(t, name, got, "create stoplog-export4 ", "create stoplog-export6 ")
-		if n := strings.Count(got, "create"); n != 2 {
-			t.Errorf("%s: %d sets, want 2:\n%s", name, n, got)
+		if n := strings.Count(got, "create"); n != 4 {
+			t.Errorf("%s: %d sets, want 4:\n%s", name, n, got)
 		}
 		if name == "both" {
 			wants(t, name, got, "add stoplog-export4 192.0.2.0/30 timeout 3", "add stoplog-export4 198.51.100.7 timeout 214748", "add stoplog-export4 203.0.113.0/24 timeout 0", "add stoplog-export6 2001:db8::/64 timeout 3")
@@ -200,6 +278,9 @@ func TestHostsDeny(t *testing.T) {
 func TestCisco(t *testing.T) {
 	firewalltest.NeedPrograms(t, "vtysh")
 	for name, es := range samples() {
+		if name == "limited" {
+			continue // FRR's access lists have no ports
+		}
 		frr := func(format string) string {
 			var keep []string
 			for _, l := range strings.SplitAfter(text(t, format, es), "\n") {

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"go4.org/netipx"
+
+	"stoplog/internal/addr"
 )
 
 // span is a run of addresses that end together.
@@ -16,27 +18,35 @@ type span struct {
 	entry    int32
 }
 
-// spans are the ranges of what is blocked after now, sorted so that what lies
-// inside another comes after it.
-func spans(es []Entry, now int64) ([]span, error) {
-	ss := make([]span, 0, len(es))
-	for i, e := range es {
+// spans are the ranges of what those entries block after now, sorted so that what lies
+// inside another comes after it. A block that holds an address that is never
+// blocked has none.
+func spans(es []Entry, of []int32, now int64) ([]span, error) {
+	ss := make([]span, 0, len(of))
+	for _, i := range of {
+		e := &es[i]
 		p := unmapped(e.Prefix)
 		if !p.IsValid() || p.Bits() == 0 {
-			return nil, fmt.Errorf("block of %q: not a prefix that can be exported", e.Prefix)
+			return nil, fmt.Errorf("prefix %q cannot be exported", e.Prefix)
 		}
-		end := int64(forever)
-		if !e.Until.IsZero() {
-			end = e.Until.Unix()
+		end := endOf(e)
+		if end <= now || addr.Never(p) != "" {
+			continue
 		}
-		if end > now {
-			ss = append(ss, span{p.Addr(), netipx.PrefixLastIP(p), end, int32(i)})
-		}
+		ss = append(ss, span{p.Addr(), netipx.PrefixLastIP(p), end, i})
 	}
 	slices.SortFunc(ss, func(a, b span) int {
 		return cmp.Or(a.from.Compare(b.from), b.to.Compare(a.to), cmp.Compare(b.end, a.end), cmp.Compare(a.entry, b.entry))
 	})
 	return ss, nil
+}
+
+// endOf is the Unix second that a block ends at.
+func endOf(e *Entry) int64 {
+	if e.Until.IsZero() {
+		return forever
+	}
+	return e.Until.Unix()
 }
 
 // flatten makes spans that do not overlap: each address is in the one that

@@ -52,5 +52,3 @@ func each(w *bufio.Writer, ps []piece, before, after string) {
 
 // mask4 is the dotted mask of p's length.
 func mask4(p netip.Prefix) net.IP { return net.IP(net.CIDRMask(p.Bits(), 32)) }
-
-const textPlain = "text/plain; charset=utf-8"

@@ -13,16 +13,18 @@ import (
 // key is one list that can be asked for.
 type key struct {
 	format string
-	cap    int // 0: the format's
+	cap    int    // 0: the format's
+	ports  string // an export.Guard as text; "": the format's
 }
 
 // text is an answer. Its bytes are shared and never changed.
 type text struct {
-	etag string
-	mime string
-	left int
-	gzip bool
-	body []byte
+	etag    string
+	mime    string
+	left    int
+	limited int
+	gzip    bool
+	body    []byte
 }
 
 // maxLists bounds how many lists are kept written.
@@ -103,7 +105,13 @@ func write(v View, k key, es []export.Entry, version uint64, now time.Time) (*li
 	if err != nil {
 		return nil, err
 	}
-	l, err := export.Build(k.format, es, export.Options{Cap: k.cap, Allow: v.AllowList(), Now: now})
+	var g export.Guard
+	if k.ports != "" {
+		if g, err = export.ParseGuard(k.ports); err != nil {
+			return nil, err
+		}
+	}
+	l, err := export.Build(k.format, es, export.Options{Cap: k.cap, Allow: v.AllowList(), Now: now, Guard: g})
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +125,7 @@ func write(v View, k key, es []export.Entry, version uint64, now time.Time) (*li
 	}
 	// Weak: seconds that count down differ while the tag does not, and so do
 	// the bytes when they are compressed.
-	made.plain = text{etag: fmt.Sprintf(`W/"%016x"`, l.Tag()), mime: f.MIME, left: l.Left, body: b.Bytes()}
+	made.plain = text{etag: fmt.Sprintf(`W/"%016x"`, l.Tag()), mime: f.MIME, left: l.Left, limited: l.Limited, body: b.Bytes()}
 	return made, nil
 }
 

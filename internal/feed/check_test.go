@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"stoplog/internal/export"
+	"stoplog/internal/firewall"
 )
 
 // ask sends one request to a handler as if from peer.
@@ -115,9 +118,9 @@ func TestCheckTrust(t *testing.T) {
 		{"loopback no more", CheckOptions{Trusted: prefixes("10.0.0.0/24")}, "127.0.0.1:1", nil, 204},
 		{"not among the clients", CheckOptions{Clients: prefixes("10.0.0.0/24")}, "127.0.0.1:1", nil, 204},
 		{"no peer", CheckOptions{}, "", nil, 204},
-		{"without the token", CheckOptions{Token: "secret"}, "127.0.0.1:1", nil, 204},
-		{"with another token", CheckOptions{Token: "secret"}, "127.0.0.1:1", []string{"Authorization", "Bearer secre"}, 204},
-		{"with the token", CheckOptions{Token: "secret"}, "127.0.0.1:1", []string{"Authorization", "Bearer secret"}, 403},
+		{"without the token", CheckOptions{TokenFile: tokenFile(t, "secret")}, "127.0.0.1:1", nil, 204},
+		{"with another token", CheckOptions{TokenFile: tokenFile(t, "secret")}, "127.0.0.1:1", []string{"Authorization", "Bearer secre"}, 204},
+		{"with the token", CheckOptions{TokenFile: tokenFile(t, "secret")}, "127.0.0.1:1", []string{"Authorization", "Bearer secret"}, 403},
 	} {
 		c := newCheck(t, &s, x.o)
 		w := ask(c, "GET", "/check", x.peer, append(x.header, "X-Real-IP", "192.0.2.1")...)
@@ -149,9 +152,73 @@ func TestCheckRequests(t *testing.T) {
 	}
 }
 
+// TestCheckPorts: a block that closes some ports refuses who comes to one that
+// is guarded, one that slows down answers 429, and the harder of two holds.
+func TestCheckPorts(t *testing.T) {
+	limited := func(prefix, ports string, rate int) export.Entry {
+		e := block(prefix, time.Hour)
+		e.Limit = export.Limit{Ports: ports, Rate: rate}
+		return e
+	}
+	var s Snapshot
+	s.Set(limited("192.0.2.0/28", "tcp/22", 0), limited("192.0.2.16/28", "400-500", 0), limited("192.0.2.32/28", "", 7), limited("192.0.2.48/28", "8080", 7), limited("192.0.2.36/32", "80", 0), limited("192.0.2.37/32", "22", 0))
+	any, ssh := export.Guard{Any: true}, export.Guard{Ports: []firewall.Ports{{From: 22, To: 22}}}
+	for _, x := range []struct {
+		guard  export.Guard
+		header string // in which the port is
+		port   []string
+		client string
+		want   int
+	}{
+		{export.Guard{}, "", nil, "192.0.2.1", 204},
+		{export.Guard{}, "", nil, "192.0.2.17", 403},
+		{export.Guard{}, "", nil, "192.0.2.33", 429},
+		{export.Guard{}, "", nil, "192.0.2.49", 204},
+		{export.Guard{}, "", nil, "192.0.2.36", 403},
+		{export.Guard{}, "", nil, "192.0.2.37", 429},
+		{any, "", nil, "192.0.2.1", 403},
+		{any, "", nil, "192.0.2.33", 403},
+		{ssh, "", nil, "192.0.2.1", 403},
+		{ssh, "", nil, "192.0.2.17", 204},
+		{ssh, "x-port", []string{"443"}, "192.0.2.17", 403},
+		{ssh, "x-port", []string{"80"}, "192.0.2.17", 204},
+		{export.Guard{}, "x-port", []string{"22"}, "192.0.2.1", 403},
+		{export.Guard{}, "x-port", []string{"8080"}, "192.0.2.49", 429},
+		{export.Guard{}, "", []string{"1"}, "192.0.2.17", 403}, // a client's own header, that nobody asked for
+		{export.Guard{}, "x-port", []string{"1", "1"}, "192.0.2.17", 403},
+		{export.Guard{}, "x-port", []string{"0"}, "192.0.2.17", 403},
+		{export.Guard{}, "x-port", []string{"65536"}, "192.0.2.17", 403},
+		{export.Guard{}, "x-port", []string{"443 "}, "192.0.2.17", 403},
+		{export.Guard{}, "x-port", []string{""}, "192.0.2.17", 403},
+	} {
+		c := newCheck(t, &s, CheckOptions{Guard: x.guard, PortHeader: x.header})
+		h := []string{"X-Real-IP", x.client}
+		for _, p := range x.port {
+			h = append(h, "X-Port", p)
+		}
+		w := ask(c, "GET", "/check", "127.0.0.1:1", h...)
+		if w.Code != x.want {
+			t.Errorf("%s, guarding %q, port %q: %d, want %d", x.client, x.guard, x.port, w.Code, x.want)
+		}
+		if w.Code == 429 && w.Header().Get("Retry-After") != "9" { // seven a minute
+			t.Errorf("Retry-After %q of who is slowed, want 9", w.Header().Get("Retry-After"))
+		}
+		if got := c.Counts(); got.Slowed != uint64(map[int]int{429: 1}[x.want]) {
+			t.Errorf("counts %+v", got)
+		}
+	}
+	if n := s.LeftOut(export.WebPorts()); n != 4 {
+		t.Errorf("%d blocks are left out, want 4", n)
+	}
+	s.Remove(prefixes("192.0.2.0/28", "192.0.2.32/28", "192.0.2.48/28", "192.0.2.37/32")...)
+	if n := s.LeftOut(export.WebPorts()); n != 0 {
+		t.Errorf("%d blocks are left out when they are gone", n)
+	}
+}
+
 func TestCheckOptions(t *testing.T) {
 	for _, o := range []CheckOptions{{}, {Header: "x", Status: 200}, {Header: "x", Trusted: []netip.Prefix{{}}}, {Header: "x", Clients: []netip.Prefix{{}}}} {
-		if _, err := NewCheck(&Snapshot{}, o); err == nil || !strings.HasPrefix(err.Error(), "check: ") {
+		if _, err := NewCheck(&Snapshot{}, o); err == nil || strings.Contains(err.Error(), ".go:") {
 			t.Errorf("%+v: %v, want an error", o, err)
 		}
 	}

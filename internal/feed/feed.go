@@ -1,8 +1,10 @@
 package feed
 
 import (
+	"bytes"
+	"context"
 	"errors"
-	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -12,25 +14,33 @@ import (
 	"time"
 
 	"stoplog/internal/export"
+	"stoplog/internal/httpd"
 )
 
 // Options say who may fetch the feed. With both, both are asked for.
 type Options struct {
 	// Clients, when there are any, are the only peers that are answered.
 	Clients []netip.Prefix
-	// Token, when set, must be shown: as a bearer token, as the password of
-	// basic authentication, or as ?token=.
-	Token string
+	// TokenFile, when set, holds the tokens of which one must be shown; see
+	// httpd.NewGate.
+	TokenFile string
+	// Guard is which limited blocks are listed as whole ones unless ?ports= says
+	// otherwise; see export.Options.
+	Guard export.Guard
+	// Problem gets what is wrong with TokenFile, and nil when it is read again.
+	Problem func(error)
 }
 
 // Feed serves the list of what is blocked: /blocklist.txt is plain, and
 // /blocklist.NAME the format of that name. ?cap=N gives at most N prefixes;
-// how many a cap left out is told in X-Stoplog-Left-Out. Answers have a weak
+// how many a cap left out is in X-Stoplog-Left-Out. ?ports=any or ?ports=22,80 lists
+// limited blocks too, as export.Guard says; what is left out of those is in
+// X-Stoplog-Left-Out-Ports. Answers have a weak
 // ETag and are compressed for who accepts gzip.
 type Feed struct {
-	clients *peers
-	token   token
-	lists   cache
+	gate  *httpd.Gate
+	guard export.Guard
+	lists cache
 
 	served, unchanged, refused, slow, away atomic.Uint64
 	lastSlow                               atomic.Pointer[string]
@@ -46,6 +56,9 @@ type Counts struct {
 	TurnedAway uint64 // connections closed because there were too many
 }
 
+// Guard is what lists are for unless a reader asks for another.
+func (f *Feed) Guard() export.Guard { return f.guard }
+
 // Counts may be called at any time.
 func (f *Feed) Counts() Counts {
 	c := Counts{Served: f.served.Load(), Unchanged: f.unchanged.Load(), Refused: f.refused.Load(), Slow: f.slow.Load(), TurnedAway: f.away.Load()}
@@ -55,50 +68,40 @@ func (f *Feed) Counts() Counts {
 	return c
 }
 
-func (f *Feed) turnedAway() { f.away.Add(1) }
-
 // New returns the handler. Bad options are an error.
 func New(v View, o Options) (*Feed, error) {
-	clients, err := newPeers(o.Clients)
+	gate, err := httpd.NewGate(o.Clients, o.TokenFile, o.Problem)
 	if err != nil {
-		return nil, fmt.Errorf("feed: clients: %w", err)
+		return nil, err
 	}
-	return &Feed{clients: clients, token: newToken(o.Token), lists: cache{view: v}}, nil
+	return &Feed{gate: gate, guard: o.Guard, lists: cache{view: v}}, nil
 }
 
 func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f.clients != nil && !f.clients.holds(r) {
+	if !f.gate.Admit(w, r) {
 		f.refused.Add(1)
-		http.Error(w, "your address may not fetch the feed", http.StatusForbidden)
-		return
-	}
-	if f.token.set && !f.token.shown(r) {
-		f.refused.Add(1)
-		w.Header().Set("WWW-Authenticate", `Bearer realm="stoplog"`)
-		w.Header().Add("WWW-Authenticate", `Basic realm="stoplog"`)
-		http.Error(w, "the feed's token is wanted", http.StatusUnauthorized)
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "GET or HEAD is wanted", http.StatusMethodNotAllowed)
+		http.Error(w, "Use GET or HEAD.", http.StatusMethodNotAllowed)
 		return
 	}
-	k, status := which(r)
+	k, status := f.which(r)
 	if status != http.StatusOK {
 		http.Error(w, http.StatusText(status), status)
 		return
 	}
 	text, err := f.lists.get(k, accepts(r.Header.Values("Accept-Encoding"), "gzip"), time.Now())
 	if err != nil {
-		http.Error(w, "the list cannot be written", http.StatusInternalServerError)
+		http.Error(w, "writing the list", http.StatusInternalServerError)
 		return
 	}
 	f.answer(w, r, text)
 }
 
 // which reads what is asked for.
-func which(r *http.Request) (key, int) {
+func (f *Feed) which(r *http.Request) (key, int) {
 	name, ok := strings.CutPrefix(r.URL.Path, "/blocklist.")
 	if !ok {
 		return key{}, http.StatusNotFound
@@ -117,6 +120,15 @@ func which(r *http.Request) (key, int) {
 		}
 		k.cap = n
 	}
+	if p := r.URL.Query().Get("ports"); p != "" {
+		g, err := export.ParseGuard(p)
+		if err != nil {
+			return key{}, http.StatusBadRequest
+		}
+		k.ports = g.String()
+	} else if !f.guard.IsZero() {
+		k.ports = f.guard.String()
+	}
 	return k, http.StatusOK
 }
 
@@ -128,10 +140,8 @@ func (f *Feed) answer(w http.ResponseWriter, r *http.Request, t text) {
 	if t.left > 0 {
 		h.Set("X-Stoplog-Left-Out", strconv.Itoa(t.left))
 	}
-	if matches(r.Header.Values("If-None-Match"), t.etag) {
-		f.unchanged.Add(1)
-		w.WriteHeader(http.StatusNotModified)
-		return
+	if t.limited > 0 {
+		h.Set("X-Stoplog-Left-Out-Ports", export.LeftOut(t.limited))
 	}
 	h.Set("Content-Type", t.mime)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -139,40 +149,58 @@ func (f *Feed) answer(w http.ResponseWriter, r *http.Request, t text) {
 	if t.gzip {
 		h.Set("Content-Encoding", "gzip")
 	}
-	if r.Method != http.MethodHead {
-		if err := send(w, t.body); err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				who := r.RemoteAddr
-				f.lastSlow.Store(&who)
-				f.slow.Add(1)
-			}
-			return // others went away by themselves
-		}
+	r.Header.Del("Range") // half of one list and half of the next is none
+	p := &patient{ResponseWriter: w, last: time.Now().Add(longest)}
+	http.ServeContent(p, r, "", time.Time{}, bytes.NewReader(t.body))
+	switch {
+	case errors.Is(p.err, os.ErrDeadlineExceeded):
+		who := r.RemoteAddr
+		f.lastSlow.Store(&who)
+		f.slow.Add(1)
+	case p.err != nil: // went away by itself
+	case p.status == http.StatusNotModified:
+		f.unchanged.Add(1)
+	default:
+		f.served.Add(1)
 	}
-	f.served.Add(1)
 }
 
-// A reader must take a chunk within patience, and all within longest.
+// A reader must take each write within patience, and all within longest.
 const (
-	chunk    = 64 << 10
 	patience = 15 * time.Second
 	longest  = 5 * time.Minute
 )
 
-// send writes body as fast as the peer reads; one that does not is given up,
-// which the server does when a write fails.
-func send(w http.ResponseWriter, body []byte) error {
-	c := http.NewResponseController(w)
-	last := time.Now().Add(longest)
-	for len(body) > 0 {
-		n := min(chunk, len(body))
-		if d := time.Now().Add(patience); d.Before(last) {
-			_ = c.SetWriteDeadline(d) // writers of tests have none
-		}
-		if _, err := w.Write(body[:n]); err != nil {
-			return err
-		}
-		body = body[n:]
+// patient gives each write its own deadline; a reader that misses one is given
+// up, which the server does when a write fails.
+type patient struct {
+	http.ResponseWriter
+	last   time.Time
+	status int
+	err    error
+}
+
+func (p *patient) WriteHeader(status int) {
+	p.status = status
+	p.Header().Set("Accept-Ranges", "none") // ServeContent promises others
+	p.ResponseWriter.WriteHeader(status)
+}
+
+func (p *patient) Write(b []byte) (int, error) {
+	if d := time.Now().Add(patience); d.Before(p.last) {
+		_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(d) // writers of tests have none
 	}
-	return nil
+	n, err := p.ResponseWriter.Write(b)
+	if err != nil {
+		p.err = err
+	}
+	return n, err
+}
+
+// limits: readers are few, and may be slow as long as they read on.
+var limits = httpd.Limits{Conns: 64, PerHost: 8, Header: 16 << 10, Write: 10 * time.Second, Idle: 2 * time.Minute, Goodbye: 2 * time.Second}
+
+// Serve answers on l until ctx ends, then returns nil. It closes l.
+func (f *Feed) Serve(ctx context.Context, l net.Listener) error {
+	return httpd.Server{Handler: f, Limits: limits, TurnedAway: func() { f.away.Add(1) }}.Serve(ctx, l)
 }

@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// checker blocks 127.0.0.16/28 for an hour, but for the allowed 127.0.0.20.
+// checker blocks 127.0.0.16/28 for an hour, but for the allowed 127.0.0.20,
+// slows 127.0.0.48/28 down to three a minute, and closes SSH to 127.0.0.64/28.
 func checker(how string) error {
 	addr, status, _ := strings.Cut(how, " ")
 	l, err := net.Listen("tcp", addr)
@@ -43,7 +44,9 @@ func checker(how string) error {
 		return err
 	}
 	var s Snapshot
-	s.Set(block("127.0.0.16/28", time.Hour))
+	slow, ssh := block("127.0.0.48/28", time.Hour), block("127.0.0.64/28", time.Hour)
+	slow.Limit.Rate, ssh.Limit.Ports = 3, "tcp/22"
+	s.Set(block("127.0.0.16/28", time.Hour), slow, ssh)
 	s.SetFlags([]Flag{{"captcha", time.Now().Add(time.Hour)}})
 	if err := s.SetAllow(prefixes("127.0.0.20/32")); err != nil {
 		return err
@@ -57,7 +60,7 @@ func checker(how string) error {
 		return err
 	}
 	fmt.Println("ready")
-	return Serve(context.Background(), l, c)
+	return c.Serve(context.Background(), l)
 }
 
 // startChecker runs a check server in a process of its own.
@@ -119,10 +122,10 @@ func app(t *testing.T) string {
 // judge asks a proxy from blocked and other addresses; open: all pass.
 func judge(t *testing.T, what, port string, open bool) {
 	t.Helper()
-	for from, blocked := range map[string]bool{"127.0.0.16": true, "127.0.0.31": true, "127.0.0.20": false, "127.0.0.15": false, "127.0.0.32": false} {
+	for from, retry := range map[string]int{"127.0.0.16": 3600, "127.0.0.31": 3600, "127.0.0.48": 20, "127.0.0.20": 0, "127.0.0.15": 0, "127.0.0.32": 0, "127.0.0.64": 0} {
 		a := proxytest.Get(t, "http://127.0.0.1:"+port+"/", from, "X-Real-IP", "127.0.0.99", "X-Forwarded-For", "127.0.0.98")
 		want := http.StatusOK
-		if blocked && !open {
+		if retry > 0 && !open {
 			want = http.StatusTooManyRequests
 		}
 		if a.Status != want {
@@ -134,8 +137,8 @@ func judge(t *testing.T, what, port string, open bool) {
 			}
 			continue
 		}
-		if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err != nil || n < 3000 || n > 3600 {
-			t.Errorf("%s, from %s: Retry-After %q, want nearly an hour", what, from, a.Header.Get("Retry-After"))
+		if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err != nil || n < retry*5/6 || n > retry {
+			t.Errorf("%s, from %s: Retry-After %q, want nearly %d", what, from, a.Header.Get("Retry-After"), retry)
 		}
 	}
 }

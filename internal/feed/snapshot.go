@@ -10,15 +10,16 @@ import (
 
 	"go4.org/netipx"
 
+	"stoplog/internal/addr"
 	"stoplog/internal/export"
 )
 
 // View is what the handlers ask. Its methods may be called from several
 // goroutines and do not block.
 type View interface {
-	// Lookup tells whether a block holds addr now, and when the last of those
-	// that do ends; the zero time means never.
-	Lookup(addr netip.Addr) (until time.Time, blocked bool)
+	// Lookup reports whether a block that counts holds addr now, and when the
+	// last of those that do ends; the zero time means never.
+	Lookup(addr netip.Addr, counts func(export.Limit) bool) (until time.Time, blocked bool)
 	// Allowed tells whether the allowlist holds addr: it wins over blocks.
 	Allowed(addr netip.Addr) bool
 	// Entries are all blocks, and a number that differs whenever they or the
@@ -49,8 +50,9 @@ type Snapshot struct {
 	blocks  []export.Entry       // in no order
 	by4     lengths
 	by6     lengths
-	copied  []export.Entry // blocks, as Entries returned them last
-	current bool           // copied is the same as blocks
+	limits  map[export.Limit]int // blocks of each limit; none of the zero one
+	copied  []export.Entry       // blocks, as Entries returned them last
+	current bool                 // copied is the same as blocks
 }
 
 type policy struct {
@@ -101,7 +103,7 @@ func (s *Snapshot) Replace(es []export.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index, s.blocks = make(map[netip.Prefix]int, len(es)), make([]export.Entry, 0, len(es))
-	s.by4, s.by6 = lengths{}, lengths{}
+	s.by4, s.by6, s.limits = lengths{}, lengths{}, nil
 	s.changed()
 	for _, e := range es {
 		if e.Prefix = masked(e.Prefix); e.Prefix.IsValid() {
@@ -126,6 +128,8 @@ func (s *Snapshot) Remove(ps ...netip.Prefix) {
 func (s *Snapshot) put(e export.Entry) {
 	if i, there := s.index[e.Prefix]; there {
 		if s.blocks[i] != e {
+			s.limit(s.blocks[i].Limit, -1)
+			s.limit(e.Limit, 1)
 			s.blocks[i] = e
 			s.changed()
 		}
@@ -136,11 +140,13 @@ func (s *Snapshot) put(e export.Entry) {
 	}
 	s.index[e.Prefix] = len(s.blocks)
 	s.blocks = append(s.blocks, e)
+	s.limit(e.Limit, 1)
 	s.lengths(e.Prefix.Addr()).add(e.Prefix.Bits(), 1)
 	s.changed()
 }
 
 func (s *Snapshot) drop(p netip.Prefix, i int) {
+	s.limit(s.blocks[i].Limit, -1)
 	last := len(s.blocks) - 1
 	s.blocks[i] = s.blocks[last]
 	s.index[s.blocks[i].Prefix] = i
@@ -149,6 +155,31 @@ func (s *Snapshot) drop(p netip.Prefix, i int) {
 	delete(s.index, p)
 	s.lengths(p.Addr()).add(p.Bits(), -1)
 	s.changed()
+}
+
+func (s *Snapshot) limit(l export.Limit, n int) {
+	if l == (export.Limit{}) {
+		return
+	}
+	if s.limits == nil {
+		s.limits = map[export.Limit]int{}
+	}
+	if s.limits[l] += n; s.limits[l] == 0 {
+		delete(s.limits, l)
+	}
+}
+
+// LeftOut is how many blocks a list or check for g leaves out, because they
+// close other ports only or slow down.
+func (s *Snapshot) LeftOut(g export.Guard) (n int) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for l, blocks := range s.limits {
+		if !g.Closes(l) {
+			n += blocks
+		}
+	}
+	return n
 }
 
 func (s *Snapshot) changed() {
@@ -183,18 +214,19 @@ func (s *Snapshot) SetFlags(fs []Flag) {
 	s.flags.Store(&fs)
 }
 
-// Lookup implements View: one look into a map for each length in use.
-func (s *Snapshot) Lookup(addr netip.Addr) (until time.Time, blocked bool) {
-	addr, now := addr.Unmap(), time.Now()
+// Lookup implements View: one look into a map for each length in use. An IPv6
+// address that stands for an IPv4 client is looked up as that client.
+func (s *Snapshot) Lookup(from netip.Addr, counts func(export.Limit) bool) (until time.Time, blocked bool) {
+	a, now := addr.Of(from), time.Now()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, bits := range s.lengths(addr).used {
-		p, err := addr.Prefix(bits)
+	for _, bits := range s.lengths(a).used {
+		p, err := a.Prefix(bits)
 		if err != nil {
 			return until, blocked // not an address
 		}
 		i, there := s.index[p]
-		if !there {
+		if !there || !counts(s.blocks[i].Limit) {
 			continue
 		}
 		switch end := s.blocks[i].Until; {
@@ -208,9 +240,9 @@ func (s *Snapshot) Lookup(addr netip.Addr) (until time.Time, blocked bool) {
 }
 
 // Allowed implements View.
-func (s *Snapshot) Allowed(addr netip.Addr) bool {
+func (s *Snapshot) Allowed(from netip.Addr) bool {
 	p := s.policy.Load()
-	return p != nil && p.set.Contains(addr.Unmap())
+	return p != nil && (p.set.Contains(from.Unmap()) || p.set.Contains(addr.Of(from)))
 }
 
 // AllowList implements View.

@@ -35,7 +35,7 @@ func TestLookup(t *testing.T) {
 		s.Set(block("192.0.2.0/28", time.Minute), block("192.0.2.3/32", time.Hour), block("192.0.2.0/24", 2*time.Minute), block("::ffff:198.51.100.0/124", 0), block("2001:db8::/64", time.Minute), export.Entry{})
 		check := func(addr string, want time.Duration, blocked bool) {
 			t.Helper()
-			until, got := s.Lookup(netip.MustParseAddr(addr))
+			until, got := s.Lookup(netip.MustParseAddr(addr), every)
 			if got != blocked || want != 0 && !until.Equal(start.Add(want)) || want == 0 && !until.IsZero() {
 				t.Errorf("after %s, %s: until %s (%v); want %s (%v)", time.Since(start), addr, until.Sub(start), got, want, blocked)
 			}
@@ -47,7 +47,7 @@ func TestLookup(t *testing.T) {
 		check("198.51.100.15", 0, true)
 		check("2001:db8::1%eth0", time.Minute, true)
 		check("2001:db8:0:1::1", 0, false)
-		if _, blocked := s.Lookup(netip.Addr{}); blocked {
+		if _, blocked := s.Lookup(netip.Addr{}, every); blocked {
 			t.Error("no address is blocked")
 		}
 		time.Sleep(2 * time.Minute) // of the bubble
@@ -162,7 +162,7 @@ func TestSnapshotModel(t *testing.T) {
 				want = e.Until
 			}
 		}
-		if until, blocked := s.Lookup(a); blocked == want.IsZero() || !until.Equal(want) {
+		if until, blocked := s.Lookup(a, every); blocked == want.IsZero() || !until.Equal(want) {
 			t.Fatalf("%s: until %s (%v), want %s", a, until, blocked, want)
 		}
 	}
@@ -180,7 +180,7 @@ func TestSnapshotTogether(t *testing.T) {
 			for j := range 200 {
 				e := export.Entry{Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), byte(j), 0}), 24), Until: time.Now().Add(time.Hour)}
 				s.Set(e)
-				if _, blocked := s.Lookup(e.Prefix.Addr()); !blocked {
+				if _, blocked := s.Lookup(e.Prefix.Addr(), every); !blocked {
 					t.Errorf("%s was put in and is not there", e.Prefix)
 				}
 				s.Entries()
@@ -219,7 +219,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	e := block("192.0.2.0/28", time.Hour)
 	b.Run("lookup", func(b *testing.B) {
 		for b.Loop() {
-			s.Lookup(e.Prefix.Addr())
+			s.Lookup(e.Prefix.Addr(), every)
 		}
 	})
 	b.Run("change", func(b *testing.B) {
@@ -236,3 +236,5 @@ func BenchmarkSnapshot(b *testing.B) {
 		}
 	})
 }
+
+func every(export.Limit) bool { return true }

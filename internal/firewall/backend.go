@@ -36,7 +36,7 @@ func ParseAction(s string) (Action, error) {
 			return Action(i), nil
 		}
 	}
-	return 0, fmt.Errorf("action %q: want drop, reject or slow", s)
+	return 0, fmt.Errorf("unknown action %q; expected drop, reject or slow", s)
 }
 
 // Ports is an inclusive range; Proto is "tcp", "udp" or "" for both.
@@ -89,10 +89,21 @@ type Backend interface {
 	Block(ctx context.Context, es []Entry) error
 	// Unblock lifts exactly these prefixes. The absent is no error.
 	Unblock(ctx context.Context, ps []netip.Prefix) error
-	// List tells what the wall really holds of ours now, in no set order.
-	List(ctx context.Context) ([]Entry, error)
+	// List calls emit with each block of ours that the wall really holds now, in
+	// no set order. What it should hold and does not was deleted one by one by
+	// somebody else, unless the error wraps ErrBroken: then what is ours was
+	// flushed, replaced or made anew since the last order, and all that is
+	// missing is to be put back. Each such loss is reported once.
+	List(ctx context.Context, emit func(Entry)) error
 	// Teardown removes all that is ours and nothing else.
 	Teardown(ctx context.Context) error
+}
+
+// ListAll gathers what a wall lists, in memory.
+func ListAll(ctx context.Context, b Backend) ([]Entry, error) {
+	var es []Entry
+	err := b.List(ctx, func(e Entry) { es = append(es, e) })
+	return es, err
 }
 
 // Checker is a Backend that can tell cheaply whether what Setup made still

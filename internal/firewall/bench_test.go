@@ -24,7 +24,7 @@ func BenchmarkIPSetRestore100000(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StopTimer()
-		if got, err := w.List(b.Context()); err != nil || len(got) != len(es) {
+		if got, err := firewall.ListAll(b.Context(), w); err != nil || len(got) != len(es) {
 			b.Fatalf("got %d, %v", len(got), err)
 		}
 		if err := w.Teardown(b.Context()); err != nil {

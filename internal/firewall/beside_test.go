@@ -2,6 +2,7 @@ package firewall_test
 
 import (
 	"bytes"
+	"errors"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -46,7 +47,7 @@ func TestSideBySide(t *testing.T) {
 		}
 	}
 	for i, w := range all {
-		es, err := w.List(t.Context())
+		es, err := firewall.ListAll(t.Context(), w)
 		if err != nil || len(es) != 1 || es[0].Prefix.Addr().As4()[2] != byte(i) {
 			t.Errorf("%d: got %v, %v, want its own block", i, es, err)
 		}
@@ -80,7 +81,7 @@ func TestSelectLeavesNothing(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, bs, err)
 			continue
 		}
-		if name == "auto" && (bs[0].Name() != "nftables" || !strings.HasPrefix(reason, "nftables: the best")) {
+		if name == "auto" && (bs[0].Name() != "nftables" || !strings.HasPrefix(reason, "nftables: the preferred")) {
 			t.Errorf("auto: got %s, %q", bs[0].Name(), reason)
 		}
 	}
@@ -104,7 +105,7 @@ func TestWithoutRights(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = &out, &out
 		err := cmd.Run()
 		line := strings.TrimSuffix(out.String(), "\n")
-		if err == nil || strings.Contains(line, "\n") || !strings.Contains(line, "no firewall usable here") || !strings.Contains(line, "--dry-run") || !strings.Contains(line, "CAP_NET_ADMIN") {
+		if err == nil || strings.Contains(line, "\n") || !strings.Contains(line, "no usable firewall") || !strings.Contains(line, "--dry-run") || !strings.Contains(line, "CAP_NET_ADMIN") {
 			t.Errorf("%s: got %v: %s", name, err, line)
 		}
 	}
@@ -152,7 +153,7 @@ func TestHandover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if es, err := c.List(t.Context()); err != nil || len(es) != 1 || es[0].Prefix != e.Prefix {
+	if es, err := firewall.ListAll(t.Context(), c); err != nil || len(es) != 1 || es[0].Prefix != e.Prefix {
 		t.Errorf("List: got %v, %v", es, err)
 	}
 	c.Close()
@@ -174,9 +175,10 @@ func TestSetOnlyHeals(t *testing.T) {
 	if err := w.Block(t.Context(), es); err != nil {
 		t.Fatal(err)
 	}
-	listed := func(want int) {
+	listed := func(want int, flushed ...bool) {
 		t.Helper()
-		if got, err := w.List(t.Context()); err != nil || len(got) != want {
+		got, err := firewall.ListAll(t.Context(), w)
+		if errors.Is(err, firewall.ErrBroken) != (len(flushed) > 0) || err != nil && len(flushed) == 0 || len(got) != want {
 			t.Errorf("List: got %v, %v, want %d", got, err, want)
 		}
 	}
@@ -194,10 +196,35 @@ func TestSetOnlyHeals(t *testing.T) {
 	}
 	listed(3)
 	firewalltest.Output(t, "ipset", "flush", "mine")
-	listed(1) // of IPv6 there is no set to be missing from
+	listed(1, true) // of IPv6 there is no set to be missing from
 	if err := w.Setup(t.Context(), firewall.Policy{}); err != nil {
 		t.Fatal(err)
 	}
+	listed(3, true) // told once
 	listed(3)
 	firewalltest.Output(t, "ipset", "test", "mine", "192.0.2.5") // no longer allowed
+}
+
+// TestSetOnlyChecksTheSet: a set that cannot hold blocks as they are meant is refused.
+func TestSetOnlyChecksTheSet(t *testing.T) {
+	firewalltest.NeedPrograms(t, "ipset")
+	firewalltest.Namespace(t)
+	for made, want := range map[string]string{
+		"":                                "there is no ipset mine",
+		"hash:net timeout 0":              "",
+		"hash:net":                        "has no timeouts",
+		"hash:ip timeout 0":               "is a hash:ip",
+		"hash:net family inet6 timeout 0": "has the wrong address family",
+	} {
+		if made != "" {
+			firewalltest.Output(t, append([]string{"ipset", "create", "mine"}, strings.Fields(made)...)...)
+		}
+		err := must(firewall.NewSetOnly(firewall.Options{Set4: "ipset:mine"}))(t).Setup(t.Context(), firewall.Policy{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %v, want %q", made, err, want)
+		}
+		if made != "" {
+			firewalltest.Output(t, "ipset", "destroy", "mine")
+		}
+	}
 }

@@ -7,18 +7,35 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // Client is the wall in another process, as a Backend. Orders are sent one at
-// a time; a context that ends during one breaks the connection, and every
-// later order fails. It is used from one goroutine, Watch from another.
+// a time. One that is not answered in time, or whose context ends, breaks the
+// connection, and every later order fails with ErrGone. It is used from one
+// goroutine, Watch from another.
 type Client struct {
 	cmds, changes net.Conn
 	name          string
 	notes         []string
 	dead          error
+	answered      atomic.Int64 // Unix nanoseconds
+}
+
+// patience is how long a wall process may say nothing while it is asked
+// something: one that works says so each second.
+const patience = 5 * time.Second
+
+// Answered is when the other side was heard of last; zero: never. It may be
+// called from any goroutine.
+func (c *Client) Answered() time.Time {
+	if at := c.answered.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // NewClient talks to Serve at the other ends. changes may be nil. Close
@@ -45,7 +62,7 @@ func (c *Client) Notes() []string { return c.notes }
 // Setup passes the policy on.
 func (c *Client) Setup(ctx context.Context, p Policy) error {
 	if len(p.Allow) > maxList || len(p.Lockdown.Known) > maxList {
-		return fmt.Errorf("wall: allowlist of %d: over the bound of %d", max(len(p.Allow), len(p.Lockdown.Known)), maxList)
+		return fmt.Errorf("wall: allowlist of %d prefixes exceeds the limit of %d", max(len(p.Allow), len(p.Lockdown.Known)), maxList)
 	}
 	var e encoder
 	e.policy(p)
@@ -94,11 +111,10 @@ func (c *Client) Unblock(ctx context.Context, ps []netip.Prefix) error {
 	return errors.Join(append(errs, c.dead)...)
 }
 
-// List gathers what the other side lists.
-func (c *Client) List(ctx context.Context) ([]Entry, error) {
-	var es []Entry
-	_, err := c.ask(ctx, opList, nil, &es)
-	return es, err
+// List passes on what the other side lists, piece by piece.
+func (c *Client) List(ctx context.Context, emit func(Entry)) error {
+	_, err := c.ask(ctx, opList, nil, emit)
+	return err
 }
 
 // Teardown passes the order on.
@@ -121,16 +137,19 @@ func (c *Client) Expire(ctx context.Context) error {
 
 // kill remembers why the connection cannot be used any more.
 func (c *Client) kill(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-		err = errors.New("the wall process ended")
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		err = errors.New("it exited")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("no answer for %s", patience)
 	}
-	c.dead = fmt.Errorf("wall: %w", err)
+	c.dead = fmt.Errorf("%w: %w", ErrGone, err)
 	return c.dead
 }
 
 // ask sends one order and reads its answer. Entries that come before the end
-// of it are added to es.
-func (c *Client) ask(ctx context.Context, o op, payload []byte, es *[]Entry) (*decoder, error) {
+// of it are given to emit.
+func (c *Client) ask(ctx context.Context, o op, payload []byte, emit func(Entry)) (*decoder, error) {
 	if c.dead != nil {
 		return nil, c.dead
 	}
@@ -139,26 +158,41 @@ func (c *Client) ask(ctx context.Context, o op, payload []byte, es *[]Entry) (*d
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.cmds.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
+	c.wait(ctx)
 	if err := writeFrame(c.cmds, o, payload); err != nil {
 		return nil, c.kill(orCause(ctx, err))
 	}
 	for {
+		c.wait(ctx)
 		got, b, err := readFrame(c.cmds)
 		if err != nil {
 			return nil, c.kill(orCause(ctx, err))
 		}
+		c.answered.Store(time.Now().UnixNano())
 		d := &decoder{b: b}
 		switch {
+		case got == opBusy:
 		case got == opDone:
 			return c.answer(d)
-		case got == opEntries && es != nil:
-			*es = append(*es, d.entries()...)
+		case got == opEntries && emit != nil:
+			es := d.entries()
 			if err := d.end(); err != nil {
 				return nil, c.kill(err)
+			}
+			for _, e := range es {
+				emit(e)
 			}
 		default:
 			return nil, c.kill(fmt.Errorf("%w: answer %d", errWire, got))
 		}
+	}
+}
+
+// wait bounds the next read or write.
+func (c *Client) wait(ctx context.Context) {
+	_ = c.cmds.SetDeadline(time.Now().Add(patience))
+	if ctx.Err() != nil { // it may have ended just before
+		_ = c.cmds.SetDeadline(time.Unix(1, 0))
 	}
 }
 

@@ -165,16 +165,6 @@ func testIPSetKernel(t *testing.T, iptables, ip6tables string) {
 func TestIPSetLegacy(t *testing.T) { testIPSetKernel(t, "iptables-legacy", "ip6tables-legacy") }
 func TestIPSetNFT(t *testing.T)    { testIPSetKernel(t, "iptables-nft", "ip6tables-nft") }
 
-func TestIPSetFake(t *testing.T) {
-	var dump func() string
-	var flush func()
-	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
-		var w *firewall.IPSet
-		w, dump, flush = firewall.FakeIPSetWall(firewall.Options{MaxSet: 20})
-		return w
-	}, firewalltest.Caps{Max: 20, Others: func(*testing.T) string { return dump() }, Break: func(*testing.T) { flush() }})
-}
-
 func TestSetOnlyIPSet(t *testing.T) {
 	firewalltest.NeedPrograms(t, "ipset", "iptables")
 	firewalltest.Run(t, func(t *testing.T) firewall.Backend {

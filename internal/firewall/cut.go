@@ -12,6 +12,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"stoplog/internal/addr"
 )
 
 // Messages and sizes of the socket monitor (sock_diag(7), linux/inet_diag.h).
@@ -126,10 +128,12 @@ func toCut(socks []tcpSocket, es []Entry, allow []netip.Prefix) []tcpSocket {
 	}
 	var cut []tcpSocket
 	for _, s := range socks {
-		if s.listening || !served[s.localPort] || slices.ContainsFunc(allow, func(p netip.Prefix) bool { return p.Contains(s.remote) }) {
+		client := addr.Of(s.remote)
+		from := func(p netip.Prefix) bool { return p.Contains(s.remote) || p.Contains(client) }
+		if s.listening || !served[s.localPort] || slices.ContainsFunc(allow, from) {
 			continue
 		}
-		if slices.ContainsFunc(es, func(e Entry) bool { return e.Prefix.Contains(s.remote) && concerns(e.Ports, s.localPort) }) {
+		if slices.ContainsFunc(es, func(e Entry) bool { return from(e.Prefix) && concerns(e.Ports, s.localPort) }) {
 			cut = append(cut, s)
 		}
 	}

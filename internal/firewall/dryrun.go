@@ -46,17 +46,16 @@ func (d *DryRun) Unblock(_ context.Context, ps []netip.Prefix) error {
 }
 
 // List tells what is remembered.
-func (d *DryRun) List(context.Context) ([]Entry, error) {
+func (d *DryRun) List(_ context.Context, emit func(Entry)) error {
 	now := time.Now()
-	var es []Entry
 	for p, e := range d.held {
 		if !e.Until.After(now) {
 			delete(d.held, p)
 			continue
 		}
-		es = append(es, e)
+		emit(e)
 	}
-	return es, nil
+	return nil
 }
 
 // Teardown forgets everything.

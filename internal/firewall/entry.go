@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"stoplog/internal/addr"
 )
 
 // MaxPorts is how many port ranges one entry may have: iptables' multiport
@@ -46,6 +48,9 @@ func validPrefix(p netip.Prefix) error {
 	case p.Bits() == 0:
 		return fmt.Errorf("%s: everything", p)
 	}
+	if why := addr.Never(p); why != "" {
+		return fmt.Errorf("%s: never blocked: %s", p, why)
+	}
 	return nil
 }
 
@@ -55,7 +60,7 @@ func validPorts(ps []Ports) error {
 	}
 	for _, p := range ps {
 		if p.Proto != "" && p.Proto != "tcp" && p.Proto != "udp" {
-			return fmt.Errorf("protocol %q: want tcp or udp", p.Proto)
+			return fmt.Errorf("unknown protocol %q; expected tcp or udp", p.Proto)
 		}
 		if p.From == 0 || p.To < p.From {
 			return fmt.Errorf("ports %d-%d: empty range", p.From, p.To)
@@ -97,7 +102,7 @@ func prepare(es []Entry, now time.Time) (live []Entry, ended []netip.Prefix, err
 func note(e Entry) string {
 	s := "stoplog " + e.Prefix.String() + " until=" + e.Until.UTC().Format(time.RFC3339) + " action=" + e.Action.String()
 	if len(e.Ports) > 0 {
-		s += " ports=" + formatPorts(e.Ports)
+		s += " ports=" + FormatPorts(e.Ports)
 	}
 	if e.Cut {
 		s += " cut"
@@ -124,7 +129,7 @@ func parseNote(s string) (Entry, bool) {
 		case "action":
 			e.Action, err = ParseAction(v)
 		case "ports":
-			e.Ports, err = parsePorts(v)
+			e.Ports, err = ParsePorts(v)
 		case "cut":
 			e.Cut = true
 		default:
@@ -137,7 +142,8 @@ func parseNote(s string) (Entry, bool) {
 	return e, e.Validate() == nil && !e.Until.IsZero()
 }
 
-func formatPorts(ps []Ports) string {
+// FormatPorts writes ports as "tcp/22,80-90".
+func FormatPorts(ps []Ports) string {
 	var b strings.Builder
 	for i, p := range ps {
 		if i > 0 {
@@ -154,7 +160,8 @@ func formatPorts(ps []Ports) string {
 	return b.String()
 }
 
-func parsePorts(s string) ([]Ports, error) {
+// ParsePorts reads what FormatPorts writes: at most MaxPorts, and at least one.
+func ParsePorts(s string) ([]Ports, error) {
 	var ps []Ports
 	for w := range strings.SplitSeq(s, ",") {
 		var p Ports
@@ -186,4 +193,25 @@ func prefixesOf(as []netip.Addr) []netip.Prefix {
 		ps[i] = netip.PrefixFrom(a, a.BitLen())
 	}
 	return ps
+}
+
+// roomFor leaves out of es what there is no room for, and names it. Entries
+// that are held already need none.
+func roomFor(es []Entry, wall string, most, left int, held func(netip.Prefix) bool) ([]Entry, error) {
+	full := &FullError{Wall: wall, Max: most}
+	es = slices.DeleteFunc(es, func(e Entry) bool {
+		if held(e.Prefix) {
+			return false
+		}
+		if left > 0 {
+			left--
+			return false
+		}
+		full.Left = append(full.Left, e.Prefix)
+		return true
+	})
+	if len(full.Left) == 0 {
+		return es, nil
+	}
+	return es, full
 }

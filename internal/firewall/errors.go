@@ -7,11 +7,15 @@ import (
 )
 
 // ErrBroken is wrapped by Check's error when something that Setup made is gone.
-var ErrBroken = errors.New("no longer as it was set up")
+var ErrBroken = errors.New("changed by another program")
+
+// ErrGone is wrapped by every error of a Client whose wall process ended, or
+// did not answer in time: nothing can be ordered any more.
+var ErrGone = errors.New("the wall process has exited")
 
 // ErrUnsupported is wrapped by the error of a block that this wall cannot
 // hold the way it was asked for.
-var ErrUnsupported = errors.New("not possible in this wall")
+var ErrUnsupported = errors.New("not supported by this backend")
 
 // FullError tells which entries found no place.
 type FullError struct {
@@ -21,5 +25,5 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("%s: full at %d blocks, %d left out: %v", e.Wall, e.Max, len(e.Left), e.Left[:min(len(e.Left), 3)])
+	return fmt.Sprintf("%s: full with %d blocks, %d not blocked: %v", e.Wall, e.Max, len(e.Left), e.Left[:min(len(e.Left), 3)])
 }

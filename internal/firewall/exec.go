@@ -49,7 +49,7 @@ func (x realExec) run(ctx context.Context, argv []string, stdin []byte) ([]byte,
 
 func orTimeout(ctx context.Context, d time.Duration) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("no end after %s: %w", d, ctx.Err())
+		return fmt.Errorf("timed out after %s: %w", d, ctx.Err())
 	}
 	return ctx.Err()
 }

@@ -34,7 +34,7 @@ func NewExec(o Options) (*Exec, error) {
 	}
 	for _, argv := range [][]string{o.Exec.Setup, o.Exec.Block, o.Exec.Unblock, o.Exec.Teardown} {
 		if len(argv) > 0 && !strings.HasPrefix(argv[0], "/") {
-			return nil, fmt.Errorf("exec: %q: want an absolute path", argv[0])
+			return nil, fmt.Errorf("exec: %q is not an absolute path", argv[0])
 		}
 	}
 	return &Exec{newListWall(&execList{x: realExec{o.Exec.Timeout}, o: o.Exec}, o.MaxSet)}, nil
@@ -42,7 +42,7 @@ func NewExec(o Options) (*Exec, error) {
 
 // Notes says what this wall depends on.
 func (w *Exec) Notes() []string {
-	return []string{"blocks end only while stoplog runs, unless the program keeps the time itself"}
+	return []string{"blocks end only while stoplog runs, unless the program removes them itself"}
 }
 
 // execList is the list at the other side of the programs.
@@ -75,7 +75,7 @@ func (l *execList) apply(ctx context.Context, add []Entry, remove []netip.Prefix
 	for _, e := range add {
 		ports := "-"
 		if len(e.Ports) > 0 {
-			ports = formatPorts(e.Ports)
+			ports = FormatPorts(e.Ports)
 		}
 		fmt.Fprintln(&in, e.Prefix, int(max(e.Until.Sub(now), time.Second)/time.Second), e.Action, ports)
 	}

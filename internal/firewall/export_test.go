@@ -18,25 +18,5 @@ func FakeIPTables(o Options) (w *IPTables, dump func() string, flush func()) {
 	return w, dump, flush
 }
 
-// FakeIPSetWall is an ipset wall over fakes, for the contract.
-func FakeIPSetWall(o Options) (w *IPSet, dump func() string, flush func()) {
-	w, err := NewIPSet(o)
-	if err != nil {
-		panic(err)
-	}
-	v4, v6, sets := newFakeXtables(), newFakeXtables(), newFakeIPSet()
-	w.x = sets
-	w.xt.open = func(six bool) (xtables, error) {
-		if six {
-			return v6, nil
-		}
-		return v4, nil
-	}
-	dump = func() string { return v4.dump() + v6.dump() + sets.dump() }
-	flush = func() {
-		for _, s := range sets.sets {
-			clear(s.elems)
-		}
-	}
-	return w, dump, flush
-}
+// WithForms wraps a wall as Select wraps those that know only prefixes.
+func WithForms(b Backend) Backend { return forms{b} }

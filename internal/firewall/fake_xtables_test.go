@@ -89,12 +89,9 @@ func (f *fakeXtables) ChainExists(table, chain string) (bool, error) {
 	return err == nil, nil
 }
 
-func (f *fakeXtables) NewChain(table, chain string) error {
+func (f *fakeXtables) ClearChain(table, chain string) error {
 	if f.broken != nil {
 		return f.broken
-	}
-	if _, err := f.chain(table, chain); err == nil {
-		return errors.New("chain already exists")
 	}
 	if len(chain) > 28 {
 		return errors.New("chain name too long")

@@ -23,7 +23,7 @@ func (p *Process) Handover() (cmds, changes *os.File, err error) {
 func connFile(c net.Conn) (*os.File, error) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
-		return nil, fmt.Errorf("wall: %T is no unix socket", c)
+		return nil, fmt.Errorf("wall: %T is not a unix socket", c)
 	}
 	f, err := u.File()
 	if err != nil {

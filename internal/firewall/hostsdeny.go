@@ -3,8 +3,11 @@ package firewall
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +25,9 @@ type HostsDeny struct {
 	file  denyFile
 	max   int
 	allow []netip.Prefix
+	known bool   // Setup was there
+	mark  string // of what we wrote last: another one is of a file that was put back
+	lost  bool   // such a one was found, and List has not told
 }
 
 // maxExcept bounds one line: libwrap reads at most 2,047 bytes of it
@@ -86,19 +92,18 @@ func (w *HostsDeny) Unblock(ctx context.Context, ps []netip.Prefix) error {
 }
 
 // List reads our lines back. Those whose end has come are not listed.
-func (w *HostsDeny) List(context.Context) ([]Entry, error) {
+func (w *HostsDeny) List(_ context.Context, emit func(Entry)) error {
 	t, err := w.file.read()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	now := time.Now()
-	var es []Entry
 	for _, e := range t.held() {
 		if e.Until.After(now) {
-			es = append(es, e)
+			emit(e)
 		}
 	}
-	return es, nil
+	return w.whole(t)
 }
 
 // Expire takes out the lines whose end has come and leaves the others as they
@@ -127,12 +132,16 @@ func (w *HostsDeny) Expire(ctx context.Context) error {
 
 // Teardown takes our lines and markers out; the rest is as it was found.
 func (w *HostsDeny) Teardown(context.Context) error {
-	return w.file.update(func(denyText) []string { return nil })
+	err := w.file.update(func(denyText) []string { return nil })
+	if err == nil {
+		w.known, w.mark, w.lost = false, "", false
+	}
+	return err
 }
 
 // Notes says what this wall cannot do.
 func (w *HostsDeny) Notes() []string {
-	return []string{"refuses only programs that use libwrap, on all their ports; slowed prefixes get no line"}
+	return []string{"works only for programs that use libwrap, on all their ports; rate-limited prefixes are not included"}
 }
 
 // change rewrites our lines with what do makes of them, if they differ.
@@ -141,6 +150,8 @@ func (w *HostsDeny) change(ctx context.Context, do func(map[netip.Prefix]Entry) 
 		return err
 	}
 	var told error
+	var next string
+	lost := false
 	err := w.file.update(func(t denyText) []string {
 		held := t.held()
 		now := time.Now()
@@ -149,10 +160,53 @@ func (w *HostsDeny) change(ctx context.Context, do func(map[netip.Prefix]Entry) 
 				delete(held, p)
 			}
 		}
+		found, old := cutMark(t.ours)
+		lost = w.known && found != w.mark
 		told = do(held)
-		return w.lines(held)
+		lines := w.lines(held)
+		if next = found; slices.Equal(lines, old) && !lost {
+			return orEmpty(t.ours)
+		}
+		if next = ""; len(lines) > 0 {
+			next = denyMark + strconv.FormatUint(rand.Uint64(), 16)
+			lines = append([]string{next}, lines...)
+		}
+		return lines
 	})
+	if err == nil {
+		w.mark, w.known, w.lost = next, true, w.lost || lost
+	}
 	return errors.Join(told, err)
+}
+
+// denyMark leads the line that tells one writing of ours from another.
+const denyMark = "# change "
+
+// cutMark takes the mark, "" if there is none, from the other lines.
+func cutMark(ours []string) (mark string, lines []string) {
+	if len(ours) > 0 && strings.HasPrefix(ours[0], denyMark) {
+		return ours[0], ours[1:]
+	}
+	return "", ours
+}
+
+// whole reports a file that is not as we wrote it but for lines taken out.
+func (w *HostsDeny) whole(t denyText) error {
+	found, _ := cutMark(t.ours)
+	if !w.lost && (!w.known || found == w.mark) {
+		return nil
+	}
+	w.lost = false
+	return fmt.Errorf("%s: stoplog's lines were replaced: %w", w.file.path, ErrBroken)
+}
+
+// Check looks whether our lines were taken out or replaced.
+func (w *HostsDeny) Check(context.Context) error {
+	t, err := w.file.read()
+	if found, _ := cutMark(t.ours); err == nil && w.known && found != w.mark {
+		err = fmt.Errorf("%s: stoplog's lines were replaced: %w", w.file.path, ErrBroken)
+	}
+	return err
 }
 
 // lines prints the held entries in a set order.

@@ -119,7 +119,7 @@ func (f denyFile) parse(s string) (denyText, error) {
 			from = pos + len(l)
 		case text == f.end():
 			if from < 0 || t.marked {
-				return t, fmt.Errorf("%s:%d: %q without its beginning", f.path, line, f.end())
+				return t, fmt.Errorf("%s:%d: %q without its start marker", f.path, line, f.end())
 			}
 			t.marked = true
 			if from < pos {
@@ -130,7 +130,7 @@ func (f denyFile) parse(s string) (denyText, error) {
 		pos += len(l)
 	}
 	if from >= 0 && !t.marked {
-		return t, fmt.Errorf("%s: %q without its end", f.path, f.begin())
+		return t, fmt.Errorf("%s: %q without its end marker", f.path, f.begin())
 	}
 	if !t.marked {
 		t.before = s
@@ -164,7 +164,7 @@ func (f denyFile) render(t denyText, lines []string) string {
 }
 
 // errChanged asks for another turn.
-var errChanged = errors.New("changed while it was written")
+var errChanged = errors.New("changed while it was being written")
 
 // update replaces our lines by what make returns of the present ones. Nothing
 // is written when nothing differs. When somebody else writes at the same time

@@ -6,34 +6,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // IPSet is the wall of sets that one iptables rule a family and kind of block
-// looks into. Sets are written by `ipset restore`, whole batches in one run;
-// the rules by iptables, in chains of our own (NAME-SET and below), as the
-// iptables wall's are. A set that fills up is made anew at twice its size.
+// looks into. Sets are written by netlink, a thousand elements a message; the
+// rules by iptables, in chains of our own (NAME-SET and below), as the iptables
+// wall's are. A set that fills up is made anew at twice its size. Each set holds
+// a mark, which a flush takes with it: see ipsetMark.
 type IPSet struct {
 	xt   *IPTables
-	x    execer
+	x    *ipsetConn
 	name string
-	prog string
 	max  int
 	slow int
 
 	sets  map[string]ipsetInfo // all of the kernel's, as of the last look
 	kinds map[ipsetKind]bool   // those with rules
-	held  map[netip.Prefix]ipsetHeld
-	count map[ipsetKind]int // of held
+	marks map[ipsetKind]uint32 // the last change of each that has a set
+	pass  uint32               // the mark of the sets of what passes
+	lost  bool                 // a mark was found missing, and List has not told
+	held  heldTable[ipsetKind]
 	grown []string
-}
-
-type ipsetHeld struct {
-	kind  ipsetKind
-	until time.Time
 }
 
 // NewIPSet prepares the wall; nothing is run before Setup.
@@ -43,8 +43,8 @@ func NewIPSet(o Options) (*IPSet, error) {
 		return nil, err
 	}
 	xt.chain += "-SET"
-	w := &IPSet{xt: xt, x: realExec{30 * time.Second}, name: xt.o.Name, prog: xt.o.IPSet, max: xt.o.MaxSet, slow: xt.o.Slow,
-		kinds: map[ipsetKind]bool{}, held: map[netip.Prefix]ipsetHeld{}, count: map[ipsetKind]int{}}
+	w := &IPSet{xt: xt, x: &ipsetConn{}, name: xt.o.Name, max: xt.o.MaxSet, slow: xt.o.Slow, pass: nextMark(rand.Uint32()),
+		kinds: map[ipsetKind]bool{}, marks: map[ipsetKind]uint32{}}
 	xt.viaSets = w.name
 	return w, nil
 }
@@ -52,22 +52,16 @@ func NewIPSet(o Options) (*IPSet, error) {
 // Name is "ipset".
 func (w *IPSet) Name() string { return "ipset" }
 
-func (w *IPSet) restore(ctx context.Context, lines string) error {
-	if lines == "" {
-		return nil
-	}
-	_, err := w.x.run(ctx, []string{w.prog, "restore", "-exist"}, []byte(lines))
-	return err
+// Close closes the netlink socket; the next use opens it again.
+func (w *IPSet) Close() error {
+	w.x.close()
+	return nil
 }
 
 // look reads which sets there are.
-func (w *IPSet) look(ctx context.Context) error {
-	out, err := w.x.run(ctx, []string{w.prog, "list", "-t"}, nil)
-	if err != nil {
-		return err
-	}
-	w.sets = parseIPSetList(string(out))
-	return nil
+func (w *IPSet) look(ctx context.Context) (err error) {
+	w.sets, err = w.x.sets(ctx)
+	return err
 }
 
 // v6s are the families there are.
@@ -76,6 +70,11 @@ func (w *IPSet) v6s() []bool {
 		return []bool{false, true}
 	}
 	return []bool{false}
+}
+
+// passSets are the names of the sets of what passes, of one family.
+func (w *IPSet) passSets(v6 bool) (allow, known string) {
+	return w.name + famDigit(v6) + "-allow", w.name + famDigit(v6) + "-known"
 }
 
 // Setup fills the sets of what passes, makes the chains, and learns which
@@ -88,33 +87,110 @@ func (w *IPSet) Setup(ctx context.Context, p Policy) error {
 	if !p.Lockdown.Until.After(time.Now()) {
 		known = nil
 	}
-	var b strings.Builder
-	for _, v6 := range w.v6s() {
-		w.refill(&b, w.name+famDigit(v6)+"-allow", p.Allow, v6)
-		w.refill(&b, w.name+famDigit(v6)+"-known", prefixesOf(known), v6)
+	first, _ := w.passSets(false)
+	_, stood := w.sets[first]
+	err := w.refillAll(ctx, p.Allow, prefixesOf(known))
+	if err == nil {
+		err = w.xt.Setup(ctx, p)
 	}
-	if err := w.restore(ctx, b.String()); err != nil {
-		return err
-	}
-	fresh := w.sets[w.name+"4-allow"] == (ipsetInfo{})
-	err := w.xt.Setup(ctx, p)
 	if err == nil {
 		err = w.relearn(ctx)
 	}
-	if err != nil && fresh {
+	if err != nil && !stood {
 		_ = w.Teardown(ctx) // the error that matters is the first one
 	}
 	return err
 }
 
-// relearn reads sets, rules and blocks back.
+func (w *IPSet) refillAll(ctx context.Context, allow, known []netip.Prefix) error {
+	w.pass = nextMark(w.pass)
+	for _, v6 := range w.v6s() {
+		a, k := w.passSets(v6)
+		if err := w.refill(ctx, a, allow, v6); err != nil {
+			return err
+		}
+		if err := w.refill(ctx, k, known, v6); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// relearn reads rules and blocks back, and gives a mark to each set that has
+// none or an old one.
 func (w *IPSet) relearn(ctx context.Context) error {
-	_, err := w.List(ctx)
+	if err := w.look(ctx); err != nil {
+		return err
+	}
+	err := w.read(ctx, func(Entry) {}, func(k ipsetKind, old []ipsetElem, marked bool) error {
+		_, known := w.marks[k]
+		w.lost = w.lost || known && !marked
+		if marked {
+			return nil
+		}
+		w.marks[k] = nextMark(rand.Uint32())
+		if err := w.x.add(ctx, k.set(w.name), ipsetMark(k.v6, w.marks[k])); err != nil {
+			return err
+		}
+		return w.x.del(ctx, k.set(w.name), old...)
+	})
+	for k := range w.marks {
+		if !w.kinds[k] {
+			delete(w.marks, k)
+			w.lost = true
+		}
+	}
 	return err
 }
 
-// Block writes entries in one restore, having made the sets and rules that
-// are new and grown the sets that are too small.
+// read learns kinds and blocks from the kernel. of is told of each set which
+// marks it holds that are not the last, and whether it holds that.
+func (w *IPSet) read(ctx context.Context, emit func(Entry), of func(k ipsetKind, old []ipsetElem, marked bool) error) error {
+	kinds := map[ipsetKind]bool{}
+	err := w.xt.each(ctx, func(f *xtFamily) error {
+		rules, err := f.rules(f.blocksChain())
+		for _, r := range rules {
+			k, ok := parseIPSetKind(r.comment, f.m.v6)
+			if _, there := w.sets[k.set(w.name)]; ok && there {
+				kinds[k] = true
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.kinds = kinds
+	w.held.clear()
+	for k := range kinds {
+		var old []ipsetElem
+		seq, known := w.marks[k]
+		last, marked := ipsetMark(k.v6, seq), false
+		now := time.Now() // before the kernel counts what is left: never late
+		err := w.x.elems(ctx, k.set(w.name), func(el ipsetElem) {
+			switch {
+			case known && el == last:
+				marked = true
+			case isIPSetMark(el):
+				old = append(old, el)
+			case el.ttl > 0 && validPrefix(el.p) == nil:
+				e := Entry{Prefix: el.p, Until: now.Add(el.ttl).UTC(), Action: k.action, Ports: k.portList()}
+				w.held.put(el.p, k, e.Until)
+				emit(e)
+			}
+		})
+		if err == nil {
+			err = of(k, old, marked)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Block writes entries, having made the sets and rules that are new and grown
+// the sets that are too small.
 func (w *IPSet) Block(ctx context.Context, es []Entry) error {
 	live, ended, err := prepare(es, time.Now())
 	live, unfit := w.fitting(live)
@@ -135,33 +211,15 @@ func (w *IPSet) fitting(es []Entry) ([]Entry, error) {
 }
 
 func (w *IPSet) room(es []Entry) ([]Entry, error) {
-	if len(w.held)+len(es) <= w.max {
+	if w.held.len()+len(es) <= w.max {
 		return es, nil
 	}
-	now := time.Now()
-	for p, h := range w.held {
-		if !h.until.After(now) {
-			w.forget(p)
-		}
-	}
-	full := &FullError{Wall: w.Name(), Max: w.max}
-	left := w.max - len(w.held)
-	es = slices.DeleteFunc(es, func(e Entry) bool {
-		if _, there := w.held[e.Prefix]; there {
-			return false
-		}
-		if left > 0 {
-			left--
-			return false
-		}
-		full.Left = append(full.Left, e.Prefix)
-		return true
-	})
-	if len(full.Left) == 0 {
-		return es, nil
-	}
-	return es, full
+	w.held.expire(time.Now())
+	return roomFor(es, w.Name(), w.max, w.max-w.held.len(), func(p netip.Prefix) bool { _, there := w.held.get(p); return there })
 }
+
+// ipsetChange is what happens to one set.
+type ipsetChange struct{ add, del []ipsetElem }
 
 func (w *IPSet) blockAll(ctx context.Context, live []Entry, ended []netip.Prefix) error {
 	more := map[ipsetKind]int{}
@@ -173,52 +231,78 @@ func (w *IPSet) blockAll(ctx context.Context, live []Entry, ended []netip.Prefix
 			return err
 		}
 	}
+	changes := map[ipsetKind]*ipsetChange{}
+	of := func(k ipsetKind) *ipsetChange {
+		if changes[k] == nil {
+			changes[k] = &ipsetChange{}
+		}
+		return changes[k]
+	}
 	now := time.Now()
-	var b strings.Builder
 	for _, e := range live {
 		k := ipsetKindOf(e)
-		line, ok := ipsetAdd(k.set(w.name), e, now)
+		ttl, ok := ipsetTTL(e, now)
 		if !ok {
 			ended = append(ended, e.Prefix)
 			continue
 		}
-		b.WriteString(line)
-		if old, there := w.held[e.Prefix]; there && old.kind != k {
-			fmt.Fprintf(&b, "del %s %s\n", old.kind.set(w.name), e.Prefix)
+		of(k).add = append(of(k).add, ipsetElem{e.Prefix, ttl})
+		if old, there := w.held.get(e.Prefix); there && old != k {
+			of(old).del = append(of(old).del, ipsetElem{p: e.Prefix})
 		}
 	}
-	w.deletions(&b, ended)
-	if err := w.restore(ctx, b.String()); err != nil {
+	for _, p := range ended {
+		if k, there := w.held.get(p); there {
+			of(k).del = append(of(k).del, ipsetElem{p: p})
+		}
+	}
+	err := w.write(ctx, changes)
+	if err != nil && !errors.Is(err, ErrBroken) {
 		return err
 	}
 	for _, e := range live {
-		w.remember(ipsetKindOf(e), e)
+		w.held.put(e.Prefix, ipsetKindOf(e), e.Until)
 	}
 	for _, p := range ended {
-		w.forget(p)
+		w.held.drop(p)
 	}
-	return nil
+	return err
 }
 
-func (w *IPSet) remember(k ipsetKind, e Entry) {
-	w.forget(e.Prefix)
-	w.held[e.Prefix] = ipsetHeld{k, e.Until}
-	w.count[k]++
-}
-
-func (w *IPSet) forget(p netip.Prefix) {
-	if h, there := w.held[p]; there {
-		delete(w.held, p)
-		w.count[h.kind]--
-	}
-}
-
-func (w *IPSet) deletions(b *strings.Builder, ps []netip.Prefix) {
-	for _, p := range ps {
-		if h, there := w.held[p]; there {
-			fmt.Fprintf(b, "del %s %s\n", h.kind.set(w.name), p)
+// write makes the changes: what is added before what goes, so that a block
+// that changes its kind holds all the time.
+func (w *IPSet) write(ctx context.Context, changes map[ipsetKind]*ipsetChange) error {
+	for k, c := range changes {
+		if err := w.x.add(ctx, k.set(w.name), c.add...); err != nil {
+			return err
 		}
 	}
+	var errs []error
+	for k, c := range changes {
+		if err := w.x.del(ctx, k.set(w.name), c.del...); err != nil {
+			return err
+		}
+		errs = append(errs, w.mark(ctx, k))
+	}
+	return errors.Join(errs...)
+}
+
+// mark moves a set's mark on. Whatever was flushed, restored or swapped by
+// others at any moment since the mark was moved last leaves the set without
+// the old mark now, or without the new one later.
+func (w *IPSet) mark(ctx context.Context, k ipsetKind) error {
+	set, old := k.set(w.name), w.marks[k]
+	next := nextMark(old)
+	if err := w.x.add(ctx, set, ipsetMark(k.v6, next)); err != nil {
+		return err
+	}
+	w.marks[k] = next
+	there, err := w.x.take(ctx, set, ipsetMark(k.v6, old))
+	if err == nil && !there {
+		w.lost = true
+		err = fmt.Errorf("ipset: set %s was flushed or replaced: %w", set, ErrBroken)
+	}
+	return err
 }
 
 // Unblock deletes entries from the sets they are known to be in.
@@ -227,74 +311,47 @@ func (w *IPSet) Unblock(ctx context.Context, ps []netip.Prefix) error {
 }
 
 // List reads our rules, and the sets that they name, back.
-func (w *IPSet) List(ctx context.Context) ([]Entry, error) {
+func (w *IPSet) List(ctx context.Context, emit func(Entry)) error {
 	if err := w.look(ctx); err != nil {
-		return nil, err
-	}
-	kinds := map[ipsetKind]bool{}
-	err := w.xt.each(ctx, func(f *xtFamily) error {
-		rules, err := f.rules(f.blocksChain())
-		for _, r := range rules {
-			k, ok := parseIPSetKind(r.comment, f.m.v6)
-			if _, there := w.sets[k.set(w.name)]; ok && there {
-				kinds[k] = true
-			}
-		}
 		return err
+	}
+	lost := w.lost
+	err := w.read(ctx, emit, func(k ipsetKind, _ []ipsetElem, marked bool) error {
+		lost = lost || !marked
+		return nil
 	})
-	if err != nil {
-		return nil, err
+	for k := range w.marks {
+		lost = lost || !w.kinds[k]
 	}
-	w.kinds = kinds
-	clear(w.held)
-	clear(w.count)
-	var es []Entry
-	for k := range kinds {
-		if es, err = w.listSet(ctx, k, es); err != nil {
-			return nil, err
-		}
+	if err == nil && lost {
+		w.lost = false
+		return fmt.Errorf("ipset: a set was flushed or replaced: %w", ErrBroken)
 	}
-	return es, nil
+	return err
 }
 
-func (w *IPSet) listSet(ctx context.Context, k ipsetKind, es []Entry) ([]Entry, error) {
-	now := time.Now() // before the kernel counts what is left: never late
-	out, err := w.x.run(ctx, []string{w.prog, "save", k.set(w.name)}, nil)
-	if err != nil {
-		return nil, err
-	}
-	for l := range strings.Lines(string(out)) {
-		p, ttl, ok := parseIPSetAdd(l)
-		if !ok {
-			continue
-		}
-		e := Entry{Prefix: p, Until: now.Add(ttl).UTC(), Action: k.action, Ports: k.portList()}
-		es = append(es, e)
-		w.remember(k, e)
-	}
-	return es, nil
-}
-
-// Check looks whether chains, rules and sets stand, and whether a set that
-// should hold blocks was emptied.
+// Check looks whether chains, rules and sets stand, and whether a set was
+// flushed.
 func (w *IPSet) Check(ctx context.Context) error {
 	if err := w.xt.Check(ctx); err != nil {
 		return err
 	}
-	if err := w.look(ctx); err != nil {
+	whole := func(set string, mark ipsetElem) error {
+		there, err := w.x.has(ctx, set, mark)
+		if err == nil && !there {
+			err = fmt.Errorf("ipset: set %s was flushed or replaced: %w", set, ErrBroken)
+		}
 		return err
 	}
-	now := time.Now()
-	live := map[ipsetKind]bool{}
-	for _, h := range w.held {
-		if h.until.After(now.Add(5 * time.Second)) {
-			live[h.kind] = true
+	for _, v6 := range w.v6s() {
+		allow, known := w.passSets(v6)
+		if err := errors.Join(whole(allow, ipsetMark(v6, w.pass)), whole(known, ipsetMark(v6, w.pass))); err != nil {
+			return err
 		}
 	}
 	for k := range w.kinds {
-		set := k.set(w.name)
-		if info, there := w.sets[set]; !there || live[k] && info.entries == 0 {
-			return fmt.Errorf("ipset: set %s: %w", set, ErrBroken)
+		if err := whole(k.set(w.name), ipsetMark(k.v6, w.marks[k])); err != nil {
+			return err
 		}
 	}
 	return w.checkRules(ctx)
@@ -323,16 +380,16 @@ func (w *IPSet) Teardown(ctx context.Context) error {
 	if err := w.look(ctx); err != nil {
 		return err
 	}
-	var b strings.Builder
+	var errs []error
 	for set := range w.sets {
 		if strings.HasPrefix(set, w.name+"4-") || strings.HasPrefix(set, w.name+"6-") {
-			fmt.Fprintf(&b, "destroy %s\n", set)
+			errs = append(errs, w.x.destroy(ctx, set))
 		}
 	}
 	clear(w.kinds)
-	clear(w.held)
-	clear(w.count)
-	return w.restore(ctx, b.String())
+	clear(w.marks)
+	w.held, w.lost = heldTable[ipsetKind]{}, false
+	return errors.Join(errs...)
 }
 
 // Notes tells of sets that grew, and what iptables notes.
@@ -340,10 +397,16 @@ func (w *IPSet) Notes() []string {
 	return append(w.xt.Notes(), w.grown...)
 }
 
-// probe proves that sets and rules can be read here.
+// probe proves that sets and rules can be read here, and that iptables may look
+// into sets, which it asks the kernel about over a raw socket.
 func (w *IPSet) probe(ctx context.Context) error {
 	if err := w.xt.probe(ctx); err != nil {
 		return err
 	}
+	raw, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		return fmt.Errorf("ipset: opening a raw socket, which iptables needs for sets (CAP_NET_RAW): %w", err)
+	}
+	unix.Close(raw)
 	return w.look(ctx)
 }

@@ -3,44 +3,53 @@
 package firewall
 
 import (
-	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"maps"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // refill replaces what is in a set without timeouts, by a swap: there is no
 // instant in which it is half full.
-func (w *IPSet) refill(b *strings.Builder, set string, ps []netip.Prefix, v6 bool) {
-	fam := "inet"
-	if v6 {
-		fam = "inet6"
-	}
+func (w *IPSet) refill(ctx context.Context, set string, ps []netip.Prefix, v6 bool) error {
 	covered := Subtract(slices.DeleteFunc(slices.Clone(ps), func(p netip.Prefix) bool { return p.Addr().Is6() != v6 }), nil)
-	size := max(1024, len(covered)+2)
-	tmp := set + "-new"
-	for _, s := range []string{set, tmp} {
-		if _, there := w.sets[s]; !there {
-			fmt.Fprintf(b, "create %s hash:net family %s maxelem %d\n", s, fam, size)
-		}
-	}
-	if _, there := w.sets[tmp]; there { // left by one who died here
-		fmt.Fprintf(b, "destroy %s\ncreate %s hash:net family %s maxelem %d\n", tmp, tmp, fam, size)
-	}
+	elems := []ipsetElem{ipsetMark(v6, w.pass)}
 	for _, p := range covered {
 		if p.Bits() > 0 {
-			fmt.Fprintf(b, "add %s %s\n", tmp, p)
+			elems = append(elems, ipsetElem{p: p})
 			continue
 		}
 		for _, half := range halves(p) { // hash:net cannot hold everything
-			fmt.Fprintf(b, "add %s %s\n", tmp, half)
+			elems = append(elems, ipsetElem{p: half})
 		}
 	}
-	fmt.Fprintf(b, "swap %s %s\ndestroy %s\n", tmp, set, tmp)
+	size := max(1024, len(elems)+1)
+	return w.replace(ctx, set, v6, size, false, func(tmp string) error { return w.x.add(ctx, tmp, elems...) })
+}
+
+// replace makes a set anew beside the one that stands and swaps it in, so that
+// no packet meets less than it did.
+func (w *IPSet) replace(ctx context.Context, set string, v6 bool, size int, timeouts bool, fill func(tmp string) error) error {
+	tmp := set + "-n"
+	if err := w.x.destroy(ctx, tmp); err != nil { // left by one who died here
+		return err
+	}
+	for _, s := range []string{set, tmp} {
+		if err := w.x.create(ctx, s, v6, size, timeouts); err != nil {
+			return err
+		}
+	}
+	err := fill(tmp)
+	if err == nil {
+		err = w.x.swap(ctx, tmp, set)
+	}
+	if err != nil {
+		return errors.Join(err, w.x.destroy(ctx, tmp))
+	}
+	return w.x.destroy(ctx, tmp)
 }
 
 // halves splits the prefix of everything.
@@ -55,19 +64,25 @@ func halves(p netip.Prefix) []netip.Prefix {
 func (w *IPSet) ensure(ctx context.Context, k ipsetKind, n int) error {
 	set := k.set(w.name)
 	info, there := w.sets[set]
-	n += w.count[k]
+	n += w.held.of(k) + 2 // marks
 	size := ipsetFirstSize
 	for size < n+n/8 { // some slack for what ended but was not collected yet
 		size *= 2
 	}
 	switch {
 	case !there:
-		if err := w.restore(ctx, ipsetCreate(set, k.v6, size)); err != nil {
+		if err := w.x.create(ctx, set, k.v6, size, true); err != nil {
 			return err
 		}
 		w.sets[set] = ipsetInfo{size: size}
 	case info.size < size:
 		if err := w.grow(ctx, k, size); err != nil {
+			return err
+		}
+	}
+	if _, marked := w.marks[k]; !marked {
+		w.marks[k] = nextMark(rand.Uint32())
+		if err := w.x.add(ctx, set, ipsetMark(k.v6, w.marks[k])); err != nil {
 			return err
 		}
 	}
@@ -83,27 +98,14 @@ func (w *IPSet) ensure(ctx context.Context, k ipsetKind, n int) error {
 	return nil
 }
 
-// grow makes the set anew at a larger size and swaps it in, so that the rule
-// never looks into less than it did.
+// grow makes the set anew at a larger size, its mark included.
 func (w *IPSet) grow(ctx context.Context, k ipsetKind, size int) error {
 	set := k.set(w.name)
-	tmp := set + "-g"
-	out, err := w.x.run(ctx, []string{w.prog, "save", set}, nil)
-	if err != nil {
+	var all []ipsetElem
+	if err := w.x.elems(ctx, set, func(e ipsetElem) { all = append(all, e) }); err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	if _, left := w.sets[tmp]; left {
-		fmt.Fprintf(&b, "destroy %s\n", tmp)
-	}
-	b.WriteString(ipsetCreate(tmp, k.v6, size))
-	for l := range strings.Lines(string(out)) {
-		if rest, ok := strings.CutPrefix(l, "add "+set+" "); ok {
-			b.WriteString("add " + tmp + " " + rest)
-		}
-	}
-	fmt.Fprintf(&b, "swap %s %s\ndestroy %s\n", tmp, set, tmp)
-	if err := w.restore(ctx, b.String()); err != nil {
+	if err := w.replace(ctx, set, k.v6, size, true, func(tmp string) error { return w.x.add(ctx, tmp, all...) }); err != nil {
 		return err
 	}
 	w.sets[set] = ipsetInfo{size: size}

@@ -21,11 +21,11 @@ const (
 type ipsetKind struct {
 	v6     bool
 	action Action
-	ports  string // as formatPorts prints them
+	ports  string // as FormatPorts prints them
 }
 
 func ipsetKindOf(e Entry) ipsetKind {
-	return ipsetKind{v6: e.Prefix.Addr().Is6(), action: e.Action, ports: formatPorts(e.Ports)}
+	return ipsetKind{v6: e.Prefix.Addr().Is6(), action: e.Action, ports: FormatPorts(e.Ports)}
 }
 
 func famDigit(v6 bool) string {
@@ -62,7 +62,7 @@ func parseIPSetKind(comment string, v6 bool) (ipsetKind, bool) {
 		return ipsetKind{}, false
 	}
 	if ports != "" {
-		if _, err := parsePorts(ports); err != nil {
+		if _, err := ParsePorts(ports); err != nil {
 			return ipsetKind{}, false
 		}
 	}
@@ -73,7 +73,7 @@ func (k ipsetKind) portList() []Ports {
 	if k.ports == "" {
 		return nil
 	}
-	ps, _ := parsePorts(k.ports)
+	ps, _ := ParsePorts(k.ports)
 	return ps
 }
 
@@ -106,68 +106,34 @@ func (k ipsetKind) rules(m ruleMaker, name string) []xtRule {
 	return rules
 }
 
-// ipsetCreate is the line that makes a set of blocks.
-func ipsetCreate(set string, v6 bool, size int) string {
-	fam := "inet"
+// ipsetTTL is what is left of a block. Timeouts are whole seconds, and 0 would
+// be for ever; a shorter rest is no block any more.
+func ipsetTTL(e Entry, now time.Time) (time.Duration, bool) {
+	ttl := min(e.Until.Sub(now), ipsetMaxTimeout).Truncate(time.Second)
+	return ttl, ttl >= time.Second
+}
+
+// ipsetMark is an element that no packet matches and that says which change of
+// ours was the last: a set that was flushed, or restored as it once was, does
+// not hold it. Its source address is no one's (RFC 1112, RFC 4291).
+func ipsetMark(v6 bool, seq uint32) ipsetElem {
+	a := netip.AddrFrom4([4]byte{255, byte(seq >> 16), byte(seq >> 8), byte(seq)})
 	if v6 {
-		fam = "inet6"
+		a = netip.AddrFrom16([16]byte{0: 0xff, 1: 0xff, 13: byte(seq >> 16), 14: byte(seq >> 8), 15: byte(seq)})
 	}
-	return fmt.Sprintf("create %s hash:net family %s timeout 0 maxelem %d\n", set, fam, size)
+	return ipsetElem{p: netip.PrefixFrom(a, a.BitLen())}
 }
 
-// ipsetAdd is the line that adds or refreshes a block. Timeouts are whole
-// seconds, and 0 would be for ever; a shorter rest is no block any more.
-func ipsetAdd(set string, e Entry, now time.Time) (string, bool) {
-	ttl := min(e.Until.Sub(now), ipsetMaxTimeout)
-	if ttl < time.Second {
-		return "", false
-	}
-	return fmt.Sprintf("add %s %s timeout %d\n", set, e.Prefix, int(ttl/time.Second)), true
+// isIPSetMark reports whether an element is a mark, of whatever change.
+func isIPSetMark(e ipsetElem) bool {
+	return e.ttl == 0 && e.p.IsSingleIP() && e.p == ipsetMark(e.p.Addr().Is6(), seqOf(e.p.Addr())).p
 }
 
-// parseIPSetAdd reads a line of `ipset save`: "add SET PREFIX timeout N".
-func parseIPSetAdd(line string) (p netip.Prefix, ttl time.Duration, ok bool) {
-	f := strings.Fields(line)
-	if len(f) < 5 || f[0] != "add" || f[3] != "timeout" {
-		return p, 0, false
-	}
-	n, err := strconv.Atoi(f[4])
-	if err != nil || n <= 0 {
-		return p, 0, false
-	}
-	if p, err = netip.ParsePrefix(f[2]); err != nil {
-		a, err := netip.ParseAddr(f[2]) // a whole address is printed bare
-		if err != nil {
-			return p, 0, false
-		}
-		p = netip.PrefixFrom(a, a.BitLen())
-	}
-	return p, time.Duration(n) * time.Second, validPrefix(p) == nil
+func seqOf(a netip.Addr) uint32 {
+	b := a.AsSlice()
+	b = b[len(b)-3:]
+	return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
 }
 
-// ipsetInfo is what `ipset list -t` tells of a set.
-type ipsetInfo struct {
-	size, entries int
-}
-
-func parseIPSetList(out string) map[string]ipsetInfo {
-	sets := map[string]ipsetInfo{}
-	name := ""
-	for l := range strings.Lines(out) {
-		k, v, _ := strings.Cut(strings.TrimSpace(l), ": ")
-		info := sets[name]
-		switch k {
-		case "Name":
-			name = v
-			info = ipsetInfo{}
-		case "Header":
-			info.size, _ = strconv.Atoi(after(strings.Fields(v), "maxelem"))
-		case "Number of entries":
-			info.entries, _ = strconv.Atoi(v)
-		default:
-			continue
-		}
-		sets[name] = info
-	}
-	return sets
-}
+// nextMark follows seq. The last address is everybody's (RFC 919).
+func nextMark(seq uint32) uint32 { return (seq + 1) % (1<<24 - 1) }

@@ -19,7 +19,7 @@ import (
 type xtables interface {
 	List(table, chain string) ([]string, error)
 	ChainExists(table, chain string) (bool, error)
-	NewChain(table, chain string) error
+	ClearChain(table, chain string) error // makes or flushes it
 	Insert(table, chain string, pos int, rulespec ...string) error
 	Append(table, chain string, rulespec ...string) error
 	Delete(table, chain string, rulespec ...string) error
@@ -47,7 +47,6 @@ type IPTables struct {
 	fams    []*xtFamily
 	noTime  bool // said in Notes
 	noIPv6  bool
-	held    map[netip.Prefix]time.Time // advisory: what we know to stand, and its end
 	chain   string
 	table   string
 	builtin []string // chains that jump to ours
@@ -61,7 +60,7 @@ func NewIPTables(o Options) (*IPTables, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &IPTables{o: o, held: map[netip.Prefix]time.Time{}, chain: strings.ToUpper(o.Name), open: func(v6 bool) (xtables, error) { return openXtables(o, v6) }}
+	w := &IPTables{o: o, chain: strings.ToUpper(o.Name), open: func(v6 bool) (xtables, error) { return openXtables(o, v6) }}
 	switch o.Hook {
 	case HookInput:
 		w.table, w.builtin, w.optHook = "filter", []string{"INPUT"}, []string{"DOCKER-USER"}
@@ -85,7 +84,7 @@ func openXtables(o Options, v6 bool) (xtables, error) {
 	if err != nil {
 		return nil, err
 	}
-	return realXtables{x, realExec{30 * time.Second}, path + "-restore"}, nil
+	return realXtables{x, realExec{10 * time.Second}, path + "-restore"}, nil
 }
 
 // realXtables adds to go-iptables what it lacks.
@@ -163,10 +162,6 @@ func (w *IPTables) Setup(ctx context.Context, p Policy) error {
 			_ = f.teardown() // the error that matters is the first one
 		}
 	}
-	if err != nil {
-		return err
-	}
-	_, err = w.List(ctx)
 	return err
 }
 
@@ -201,9 +196,6 @@ func (w *IPTables) fitting(es []Entry) ([]Entry, error) {
 // Unblock deletes the rules of these prefixes.
 func (w *IPTables) Unblock(ctx context.Context, ps []netip.Prefix) error {
 	gone := setOf(ps)
-	for _, p := range ps {
-		delete(w.held, p)
-	}
 	return w.each(ctx, func(f *xtFamily) error {
 		return f.remove(ctx, func(e Entry) bool { return gone[e.Prefix] })
 	})
@@ -218,25 +210,27 @@ func setOf(ps []netip.Prefix) map[netip.Prefix]bool {
 }
 
 // List reads our chain back. Rules whose end has come are not listed.
-func (w *IPTables) List(ctx context.Context) ([]Entry, error) {
-	var es []Entry
+func (w *IPTables) List(ctx context.Context, emit func(Entry)) error {
 	now := time.Now()
+	lost := false
 	err := w.each(ctx, func(f *xtFamily) error {
 		held, err := f.held()
+		if err != nil {
+			return err
+		}
+		lost = lost || f.lost || f.moved()
+		f.lost = false
 		for _, h := range held {
 			if h.entry.Until.After(now) {
-				es = append(es, h.entry)
+				emit(h.entry)
 			}
 		}
-		return err
+		return nil
 	})
-	if err == nil {
-		clear(w.held)
-		for _, e := range es {
-			w.held[e.Prefix] = e.Until
-		}
+	if err == nil && lost {
+		return fmt.Errorf("iptables: chain %s-BLOCKS was flushed or replaced: %w", w.chain, ErrBroken)
 	}
-	return es, err
+	return err
 }
 
 // Expire deletes the rules whose end has come; the kernel no longer heeds
@@ -252,21 +246,16 @@ func (w *IPTables) Expire(ctx context.Context) error {
 	})
 }
 
-// Check looks whether the chains stand and are jumped to, and whether one that
-// should hold blocks was emptied.
+// Check looks whether the chains stand and are jumped to, and whether the
+// blocks were flushed or replaced.
 func (w *IPTables) Check(ctx context.Context) error {
-	var live [2]bool
-	soon := time.Now().Add(endSlack)
-	for p, until := range w.held {
-		live[famIndex(p.Addr().Is6())] = live[famIndex(p.Addr().Is6())] || until.After(soon)
-	}
 	return w.each(ctx, func(f *xtFamily) error {
-		if err := f.check(); err != nil || !live[famIndex(f.m.v6)] {
+		if err := f.check(); err != nil || w.viaSets != "" {
 			return err
 		}
-		held, err := f.held()
-		if err == nil && len(held) == 0 {
-			return fmt.Errorf("%s: rules of chain %s: %w", f, f.blocksChain(), ErrBroken)
+		_, err := f.held()
+		if err == nil && f.moved() {
+			return fmt.Errorf("%s: chain %s was flushed or replaced: %w", f, f.blocksChain(), ErrBroken)
 		}
 		return err
 	})
@@ -281,7 +270,6 @@ func famIndex(v6 bool) int {
 
 // Teardown removes our chains and the jumps to them.
 func (w *IPTables) Teardown(ctx context.Context) error {
-	clear(w.held)
 	return w.each(ctx, func(f *xtFamily) error { return f.teardown() })
 }
 
@@ -289,13 +277,13 @@ func (w *IPTables) Teardown(ctx context.Context) error {
 func (w *IPTables) Notes() []string {
 	var notes []string
 	if w.noTime {
-		notes = append(notes, "this kernel has no time match: a block ends only while stoplog runs, or at its next start")
+		notes = append(notes, "this kernel has no time match: blocks end only while stoplog runs, or at its next start")
 	}
 	if w.noIPv6 {
 		notes = append(notes, "this kernel has no IPv6: only IPv4 is blocked")
 	}
 	if w.o.Hook == HookRaw {
-		notes = append(notes, "hook raw: replies from blocked prefixes to our own connections are dropped too")
+		notes = append(notes, "hook raw: replies from blocked prefixes to this machine's own connections are dropped, too")
 	}
 	return notes
 }

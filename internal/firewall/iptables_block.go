@@ -5,8 +5,10 @@ package firewall
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -23,7 +25,13 @@ func (f *xtFamily) held() (map[netip.Prefix]*heldBlock, error) {
 		return nil, err
 	}
 	held := map[netip.Prefix]*heldBlock{}
+	f.found, f.stale = "", nil
 	for _, r := range rs {
+		if strings.HasPrefix(r.comment, xtMark) {
+			if f.found = r.comment; f.found != f.mark {
+				f.stale = append(f.stale, r)
+			}
+		}
 		e, ok := parseNote(r.comment)
 		if !ok {
 			continue
@@ -68,9 +76,52 @@ func (f *xtFamily) block(ctx context.Context, live []Entry, ended map[netip.Pref
 		}
 		ops = append(ops, f.put(e, h)...)
 	}
-	if err := f.apply(ctx, ops); err != nil {
-		return f.fail(fmt.Sprintf("blocking %d prefixes", len(live)), err)
+	return f.fail(fmt.Sprintf("blocking %d prefixes", len(live)), f.change(ctx, ops))
+}
+
+// xtMark leads the comment of a rule that no packet matches and that says which
+// change of ours was the last: a chain that was flushed, or restored as it once
+// was, does not hold it.
+const xtMark = "stoplog change "
+
+func (f *xtFamily) markRule(comment string) xtRule {
+	none := "255.255.255.255/32"
+	if f.m.v6 {
+		none = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128"
 	}
+	return commented(comment, "-s", none, "-j", "RETURN")
+}
+
+// moved reports whether the chain, as it was looked at last, is not the one that
+// we left. Before Setup any is.
+func (f *xtFamily) moved() bool { return f.mark != "" && f.found != f.mark }
+
+// change makes the changes and moves the mark on, having looked at what is held.
+func (f *xtFamily) change(ctx context.Context, ops []xtOp) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	if f.moved() {
+		f.lost = true
+		return fmt.Errorf("chain %s was flushed or replaced: %w", f.blocksChain(), ErrBroken)
+	}
+	return f.remark(ctx, ops)
+}
+
+// remark makes the changes and gives the chain a new mark in place of those it has.
+func (f *xtFamily) remark(ctx context.Context, ops []xtOp) error {
+	next := xtMark + strconv.FormatUint(rand.Uint64(), 36)
+	ops = append(ops, xtOp{"-A", f.markRule(next)})
+	for _, old := range f.stale {
+		ops = append(ops, xtOp{"-D", old})
+	}
+	if f.mark != "" && f.found == f.mark {
+		ops = append(ops, xtOp{"-D", f.markRule(f.mark)})
+	}
+	if err := f.x.Restore(ctx, f.w.table, restoreLines(f.blocksChain(), ops)); err != nil {
+		return err
+	}
+	f.mark, f.found, f.stale = next, next, nil
 	return nil
 }
 
@@ -79,7 +130,6 @@ func (f *xtFamily) block(ctx context.Context, live []Entry, ended map[netip.Pref
 // RETURN, which must not save it from a harder block of the same addresses.
 func (f *xtFamily) put(e Entry, old *heldBlock) []xtOp {
 	rules := f.m.block(e)
-	f.w.held[e.Prefix] = e.Until
 	if len(old.rules) == len(rules) && !slices.ContainsFunc(old.rules, func(r xtRule) bool { return r.comment != rules[0].comment }) {
 		return nil
 	}
@@ -107,7 +157,7 @@ func (f *xtFamily) remove(ctx context.Context, which func(Entry) bool) error {
 			ops = append(ops, deletions(h.rules)...)
 		}
 	}
-	return f.fail("deleting from "+f.blocksChain(), f.apply(ctx, ops))
+	return f.fail("deleting from "+f.blocksChain(), f.change(ctx, ops))
 }
 
 // xtOp is one change to the chain of blocks: "-A", "-I" or "-D", and the rule.
@@ -122,38 +172,6 @@ func deletions(rules []xtRule) []xtOp {
 		ops[i] = xtOp{"-D", r}
 	}
 	return ops
-}
-
-// fewOps is up to how many changes one run of iptables each is quicker, or
-// simple enough, compared with iptables-restore.
-const fewOps = 4
-
-// apply makes the changes: a few by iptables, many in one go, as iptables
-// reads all rules each time it adds one.
-func (f *xtFamily) apply(ctx context.Context, ops []xtOp) error {
-	if len(ops) > fewOps {
-		return f.x.Restore(ctx, f.w.table, restoreLines(f.blocksChain(), ops))
-	}
-	for _, op := range ops {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := f.applyOne(op); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *xtFamily) applyOne(op xtOp) error {
-	chain, spec := f.blocksChain(), op.rule.spec
-	switch op.verb {
-	case "-I":
-		return f.x.Insert(f.w.table, chain, 1, spec...)
-	case "-D":
-		return f.x.Delete(f.w.table, chain, spec...)
-	}
-	return f.x.Append(f.w.table, chain, spec...)
 }
 
 // restoreLines prints changes as iptables-restore reads them.

@@ -3,6 +3,7 @@
 package firewall
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -14,6 +15,11 @@ type xtFamily struct {
 	x xtables
 	w *IPTables
 	m ruleMaker
+
+	mark  string   // the comment of our mark, "" before Setup; see xtMark
+	found string   // the mark that the chain held when it was looked at last
+	stale []xtRule // marks there that are not the last one
+	lost  bool     // the mark was found missing, and List has not told
 }
 
 func (f *xtFamily) String() string {
@@ -45,9 +51,19 @@ func (f *xtFamily) setup(p Policy) error {
 	if err := f.policy(p); err != nil {
 		return err
 	}
+	if err := f.keepMark(); err != nil {
+		return err
+	}
 	for _, from := range f.w.builtin {
 		if err := f.hook(from); err != nil {
 			return err
+		}
+	}
+	for _, from := range hookChains { // of options as they were
+		if !slices.Contains(f.w.builtin, from) && !slices.Contains(f.w.optHook, from) {
+			if err := f.unhook(from); err != nil {
+				return err
+			}
 		}
 	}
 	for _, from := range f.w.optHook {
@@ -61,12 +77,15 @@ func (f *xtFamily) setup(p Policy) error {
 	return nil
 }
 
+// ensureChain makes a chain. One that is there although it cannot be listed is
+// flushed: nft translates some matches when it saves the ruleset, and as long as
+// such a rule of ours stands, iptables cannot list the table.
 func (f *xtFamily) ensureChain(chain string) error {
 	there, err := f.x.ChainExists(f.w.table, chain)
 	if err != nil || there {
 		return f.fail("looking for chain "+chain, err)
 	}
-	return f.fail("making chain "+chain, f.x.NewChain(f.w.table, chain))
+	return f.fail("creating chain "+chain, f.x.ClearChain(f.w.table, chain))
 }
 
 // probe proves that a block can be added, with the time match or without, by a
@@ -96,6 +115,18 @@ func (f *xtFamily) probe() error {
 		f.m.time, f.w.noTime = false, true
 	}
 	return nil
+}
+
+// keepMark gives the chain of blocks a mark if it does not hold the last one.
+func (f *xtFamily) keepMark() error {
+	if f.w.viaSets != "" { // there the sets have marks
+		return nil
+	}
+	if _, err := f.held(); err != nil || f.mark != "" && !f.moved() {
+		return err
+	}
+	f.lost = f.lost || f.mark != ""
+	return f.fail("marking "+f.blocksChain(), f.remark(context.Background(), nil))
 }
 
 // policy brings the rules around the blocks up to date.
@@ -245,21 +276,32 @@ func (f *xtFamily) check() error {
 	return nil
 }
 
+// hookChains are all that may jump to us, whatever the options are.
+var hookChains = []string{"INPUT", "FORWARD", "PREROUTING", "DOCKER-USER"}
+
+// unhook deletes the jumps to us from a chain, if that is there.
+func (f *xtFamily) unhook(from string) error {
+	there, err := f.x.ChainExists(f.w.table, from)
+	if err != nil || !there {
+		return f.fail("looking for chain "+from, err)
+	}
+	js, _, err := f.jumps(from)
+	if err != nil {
+		return err
+	}
+	for _, r := range js {
+		if err := f.x.Delete(f.w.table, from, r.spec...); err != nil {
+			return f.fail("unhooking from "+from, err)
+		}
+	}
+	return nil
+}
+
 func (f *xtFamily) teardown() error {
-	for _, from := range append(f.w.builtin[:len(f.w.builtin):len(f.w.builtin)], f.w.optHook...) {
-		if there, err := f.x.ChainExists(f.w.table, from); err != nil {
-			return f.fail("looking for chain "+from, err)
-		} else if !there {
-			continue
-		}
-		js, _, err := f.jumps(from)
-		if err != nil {
+	f.mark, f.lost = "", false
+	for _, from := range hookChains {
+		if err := f.unhook(from); err != nil {
 			return err
-		}
-		for _, r := range js {
-			if err := f.x.Delete(f.w.table, from, r.spec...); err != nil {
-				return f.fail("unhooking from "+from, err)
-			}
 		}
 	}
 	for _, c := range []string{f.w.chain, f.lockChain(), f.blocksChain()} {

@@ -189,7 +189,7 @@ func (m ruleMaker) lock(p Policy, now time.Time) (pass, refuse []xtRule) {
 			pass = append(pass, commented("stoplog known "+a.String(), "-s", a.String(), "-j", "RETURN"))
 		}
 	}
-	comment := "stoplog lockdown until=" + l.Until.UTC().Format(time.RFC3339) + " ports=" + formatPorts(l.Ports)
+	comment := "stoplog lockdown until=" + l.Until.UTC().Format(time.RFC3339) + " ports=" + FormatPorts(l.Ports)
 	for _, match := range portMatches(l.Ports) {
 		spec := append(match[:len(match):len(match)], "-m", "conntrack", "--ctstate", "NEW")
 		spec = append(spec, m.until(l.Until)...)

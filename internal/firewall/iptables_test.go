@@ -203,7 +203,7 @@ func TestIPTablesWithoutTimeMatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	block(t, w, "192.0.2.0/28", time.Hour)
-	if es, err := w.List(t.Context()); len(es) != 1 || err != nil {
+	if es, err := ListAll(t.Context(), w); len(es) != 1 || err != nil {
 		t.Errorf("got %v, %v", es, err)
 	}
 	if v4.refused != 1 {
@@ -249,19 +249,19 @@ func TestIPTablesExpire(t *testing.T) {
 	if err := v4.Append("filter", "STOPLOG-BLOCKS", "-s", "203.0.113.1/32", "-j", "RETURN"); err != nil { // somebody's own
 		t.Fatal(err)
 	}
-	if es, _ := w.List(t.Context()); len(es) != 0 {
+	if es, _ := ListAll(t.Context(), w); len(es) != 0 {
 		t.Errorf("List: got %v, want none", es)
 	}
 	if err := w.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(v4.chains["filter STOPLOG-BLOCKS"]); n != 1 {
-		t.Errorf("after Expire: got %d rules, want one", n)
+	if n := len(v4.chains["filter STOPLOG-BLOCKS"]); n != 2 { // and our mark
+		t.Errorf("after Expire: got %d rules, want two", n)
 	}
 	put()
 	block(t, w, "198.51.100.0/28", time.Hour)
-	if n := len(v4.chains["filter STOPLOG-BLOCKS"]); n != 2 {
-		t.Errorf("after Block: got %d rules, want two", n)
+	if n := len(v4.chains["filter STOPLOG-BLOCKS"]); n != 3 {
+		t.Errorf("after Block: got %d rules, want three", n)
 	}
 }
 
@@ -343,6 +343,13 @@ func TestIPTablesEmptied(t *testing.T) {
 	v4.chains["filter STOPLOG-BLOCKS"] = nil
 	if err := w.Check(t.Context()); !errors.Is(err, ErrBroken) {
 		t.Errorf("got %v, want ErrBroken", err)
+	}
+	late := []Entry{{Prefix: netip.MustParsePrefix("198.51.100.0/28"), Until: time.Now().Add(time.Hour)}}
+	if err := w.Block(t.Context(), late); !errors.Is(err, ErrBroken) {
+		t.Errorf("Block into it: got %v, want ErrBroken", err)
+	}
+	if err := w.Setup(t.Context(), Policy{}); err != nil {
+		t.Fatal(err)
 	}
 	block(t, w, "192.0.2.0/28", time.Hour)
 	if err := w.Unblock(t.Context(), []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28")}); err != nil {

@@ -15,7 +15,8 @@ type lister interface {
 	setup(ctx context.Context) error
 	// apply removes and adds or refreshes. Removing the absent is no error.
 	apply(ctx context.Context, add []Entry, remove []netip.Prefix) error
-	// present tells which of the pieces are there still.
+	// present tells which of the pieces are there still; the error wraps
+	// ErrBroken, beside the answer, when what is missing was not deleted one by one.
 	present(ctx context.Context, pieces map[netip.Prefix]Entry) (map[netip.Prefix]bool, error)
 	// teardown ends it, once all was removed.
 	teardown(ctx context.Context) error
@@ -25,9 +26,10 @@ type lister interface {
 // blocks minus the allowlist, without overlaps. What it holds it knows from
 // memory: after a start everything is to be blocked again, which is harmless.
 type listWall struct {
-	l   lister
-	c   *cover
-	max int
+	l    lister
+	c    *cover
+	max  int
+	lost bool // the list was emptied, and List has not told
 }
 
 func newListWall(l lister, max int) *listWall {
@@ -43,9 +45,10 @@ func (w *listWall) Setup(ctx context.Context, p Policy) error {
 	w.c.setAllow(p.Allow)
 	// What others removed is put back with the rest.
 	there, err := w.l.present(ctx, w.c.pieces)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrBroken) {
 		return err
 	}
+	w.lost = w.lost || err != nil
 	for p := range w.c.pieces {
 		if !there[p] {
 			delete(w.c.pieces, p)
@@ -104,17 +107,16 @@ func (w *listWall) Unblock(ctx context.Context, ps []netip.Prefix) error {
 }
 
 // List tells which blocks are wholly there.
-func (w *listWall) List(ctx context.Context) ([]Entry, error) {
+func (w *listWall) List(ctx context.Context, emit func(Entry)) error {
 	there, err := w.l.present(ctx, w.c.pieces)
-	if err != nil {
-		return nil, err
+	if err != nil && !errors.Is(err, ErrBroken) {
+		return err
 	}
 	gone := false
 	for p := range w.c.pieces {
 		gone = gone || !there[p]
 	}
 	now := time.Now()
-	var es []Entry
 	for p, e := range w.c.held {
 		if !e.Until.After(now) {
 			continue
@@ -126,10 +128,20 @@ func (w *listWall) List(ctx context.Context) ([]Entry, error) {
 			}
 		}
 		if whole {
-			es = append(es, e)
+			emit(e)
 		}
 	}
-	return es, nil
+	if w.lost && err == nil {
+		err = fmt.Errorf("%s: the list was emptied: %w", w.Name(), ErrBroken)
+	}
+	w.lost = false
+	return err
+}
+
+// Check looks whether the list was emptied.
+func (w *listWall) Check(ctx context.Context) error {
+	_, err := w.l.present(ctx, w.c.pieces)
+	return err
 }
 
 func (w *listWall) Expire(ctx context.Context) error { return w.apply(ctx) }

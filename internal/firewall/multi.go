@@ -54,25 +54,30 @@ var (
 )
 
 // List tells what the first wall holds, and what only others do. Where they
-// disagree Until is a mark for Reconcile, long past.
-func (m Multi) List(ctx context.Context) ([]Entry, error) {
+// disagree Until is a mark for Reconcile, long past. Of several walls the
+// answers are compared in memory.
+func (m Multi) List(ctx context.Context, emit func(Entry)) error {
 	if len(m) == 0 {
-		return nil, nil
+		return nil
 	}
-	first, err := m[0].List(ctx)
-	if err != nil || len(m) == 1 {
-		return first, err
+	if len(m) == 1 {
+		return m[0].List(ctx, emit)
 	}
-	at := make(map[netip.Prefix]int, len(first))
-	for i, e := range first {
+	all, lost := ListAll(ctx, m[0])
+	if lost != nil && !errors.Is(lost, ErrBroken) {
+		return lost
+	}
+	at := make(map[netip.Prefix]int, len(all))
+	for i, e := range all {
 		at[e.Prefix] = i
 	}
-	all, n := first, len(first)
+	n := len(all)
 	for _, b := range m[1:] {
-		es, err := b.List(ctx)
-		if err != nil {
-			return nil, err
+		es, err := ListAll(ctx, b)
+		if err != nil && !errors.Is(err, ErrBroken) {
+			return err
 		}
+		lost = errors.Join(lost, err)
 		has := make(map[netip.Prefix]bool, len(es))
 		for _, e := range es {
 			has[e.Prefix] = true
@@ -88,7 +93,10 @@ func (m Multi) List(ctx context.Context) ([]Entry, error) {
 			}
 		}
 	}
-	return all, nil
+	for _, e := range all {
+		emit(e)
+	}
+	return lost
 }
 
 // Teardown tears each down.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,11 +31,11 @@ func TestMultiDisagree(t *testing.T) {
 	}
 	for _, intact := range []bool{true, false} {
 		a, b, m := made()
-		have, err := m.List(t.Context())
+		have, err := ListAll(t.Context(), m)
 		if err != nil || len(have) != 4 {
 			t.Fatalf("List: got %v, %v, want 4", have, err)
 		}
-		d := Reconcile(want, have, intact, time.Now())
+		d := Reconcile(slices.Values(want), listing(have), intact, time.Now())
 		if err := m.Block(t.Context(), append(d.Add, d.Refresh...)); err != nil {
 			t.Fatal(err)
 		}
@@ -47,10 +48,10 @@ func TestMultiDisagree(t *testing.T) {
 				t.Errorf("intact %v: got %v", intact, w.held)
 			}
 		}
-		have, _ = m.List(t.Context())
+		have, _ = ListAll(t.Context(), m)
 		if intact {
 			want := want[:2]
-			if d := Reconcile(want, have, true, time.Now()); !d.None() {
+			if d := Reconcile(slices.Values(want), listing(have), true, time.Now()); !d.None() {
 				t.Errorf("afterwards: got %+v, want nothing", d)
 			}
 		}
@@ -65,7 +66,7 @@ func TestMultiGoesOn(t *testing.T) {
 	if !errors.Is(err, cause) {
 		t.Errorf("got %v", err)
 	}
-	if es, _ := d.List(t.Context()); len(es) != 1 {
+	if es, _ := ListAll(t.Context(), d); len(es) != 1 {
 		t.Errorf("the second wall holds %v, want the block", es)
 	}
 	if err := m.Check(t.Context()); !errors.Is(err, cause) {

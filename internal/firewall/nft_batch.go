@@ -4,43 +4,28 @@ package firewall
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"stoplog/internal/addr"
 )
 
 // room leaves out what there is no room for.
 func (w *NFTables) room(es []Entry) ([]Entry, error) {
-	if len(w.held)+len(es) <= w.o.MaxSet {
+	if w.held.len()+len(es) <= w.o.MaxSet {
 		return es, nil
 	}
-	w.forgetEnded()
-	full := &FullError{Wall: w.Name(), Max: w.o.MaxSet}
-	left := w.o.MaxSet - len(w.held)
-	es = slices.DeleteFunc(es, func(e Entry) bool {
-		if _, there := w.held[e.Prefix]; there {
-			return false
-		}
-		if left > 0 {
-			left--
-			return false
-		}
-		full.Left = append(full.Left, e.Prefix)
-		return true
-	})
-	if len(full.Left) == 0 {
-		return es, nil
-	}
-	return es, full
-}
-
-func (w *NFTables) forgetEnded() {
-	now := time.Now()
-	maps.DeleteFunc(w.held, func(_ netip.Prefix, h nftHeld) bool { return !h.until.After(now) })
+	w.held.expire(time.Now())
+	return roomFor(es, w.Name(), w.o.MaxSet, w.o.MaxSet-w.held.len(), func(p netip.Prefix) bool { _, there := w.held.get(p); return there })
 }
 
 // nftChange is what happens to one set in a batch.
@@ -66,9 +51,38 @@ func (w *NFTables) blockBatch(ctx context.Context, es []Entry) error {
 		w.sets[k] = true
 	}
 	for _, e := range es {
-		w.held[e.Prefix] = nftHeld{kindOfEntry(e), e.Until}
+		w.forget(e.Prefix)
+		w.held.put(e.Prefix, kindOfEntry(e), e.Until)
 	}
 	return nil
+}
+
+// wholeOf is a block's prefix and its IPv6 forms. A Teredo client is found by
+// the first form (see clients).
+func wholeOf(p netip.Prefix) iter.Seq[netip.Prefix] {
+	return func(yield func(netip.Prefix) bool) {
+		if !yield(p) {
+			return
+		}
+		for _, form := range addr.Forms(p) {
+			if !yield(form) {
+				return
+			}
+		}
+	}
+}
+
+// of is the kind of one form of a block of that kind.
+func (k nftKind) of(p netip.Prefix) nftKind {
+	k.v6, k.bits = p.Addr().Is6(), p.Bits()
+	return k
+}
+
+// forget drops a block and what may stand alone of its forms from held.
+func (w *NFTables) forget(p netip.Prefix) {
+	for p := range wholeOf(p) {
+		w.held.drop(p)
+	}
 }
 
 // changes sorts entries by their sets; one that was in another set leaves it.
@@ -81,18 +95,24 @@ func (w *NFTables) changes(es []Entry, now time.Time) (map[nftKind]*nftChange, e
 		return changes[k]
 	}
 	for _, e := range es {
-		k := kindOfEntry(e)
+		kind := kindOfEntry(e)
 		ttl := max(e.Until.Sub(now).Truncate(time.Millisecond), time.Millisecond)
-		elem := nftables.SetElement{Key: e.Prefix.Addr().AsSlice(), Timeout: ttl}
-		old, there := w.held[e.Prefix]
-		switch {
-		case !there:
-			of(k).add = append(of(k).add, elem)
-		case old.kind == k:
-			of(k).refresh = append(of(k).refresh, elem)
-		default:
-			of(k).add = append(of(k).add, elem)
-			of(old.kind).remove = append(of(old.kind).remove, elem)
+		before, there := w.held.get(e.Prefix)
+		for p := range wholeOf(e.Prefix) {
+			k, old, there := kind.of(p), before.of(p), there
+			if stray, alone := w.held.get(p); alone {
+				old, there = stray, true
+			}
+			elem := nftables.SetElement{Key: p.Addr().AsSlice(), Timeout: ttl}
+			switch {
+			case !there:
+				of(k).add = append(of(k).add, elem)
+			case old == k:
+				of(k).refresh = append(of(k).refresh, elem)
+			default:
+				of(k).add = append(of(k).add, elem)
+				of(old).remove = append(of(old).remove, elem)
+			}
 		}
 	}
 	fresh := 0
@@ -114,7 +134,7 @@ func (w *NFTables) send(changes map[nftKind]*nftChange) error {
 		if !kinds[k] {
 			kinds[k] = true
 			if err := w.addSet(k); err != nil {
-				return w.fail("making set "+k.name(), err)
+				return w.fail("creating set "+k.name(), err)
 			}
 		}
 	}
@@ -144,4 +164,60 @@ func (w *NFTables) elems(do func(*nftables.Set, []nftables.SetElement) error, s 
 		}
 	}
 	return nil
+}
+
+// dumpTries is how often a listing is begun again that others' changes broke into.
+const dumpTries = 5
+
+// dump calls see with each element of a set, what is left of it (0: it has no
+// end), and since when that is so; with some twice, if others changed the
+// ruleset meanwhile. Elements are read off the socket one message after the
+// other: nothing of the size of the set is kept.
+func (w *NFTables) dump(ctx context.Context, k nftKind, see func(key []byte, expires time.Duration, now time.Time)) error {
+	for range dumpTries {
+		torn, err := w.dumpOnce(ctx, k, see)
+		if err != nil || !torn {
+			return err
+		}
+	}
+	return fmt.Errorf("the ruleset changed %d times while it was read", dumpTries)
+}
+
+func (w *NFTables) dumpOnce(ctx context.Context, k nftKind, see func(key []byte, expires time.Duration, now time.Time)) (torn bool, err error) {
+	c, err := dialNetfilter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	body := []byte{unix.NFPROTO_INET, unix.NFNETLINK_V0, 0, 0}
+	body = attrText(body, unix.NFTA_SET_ELEM_LIST_TABLE, w.o.Name)
+	body = attrText(body, unix.NFTA_SET_ELEM_LIST_SET, k.name())
+	_, err = c.Send(netlink.Message{
+		Header: netlink.Header{Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETSETELEM, Flags: netlink.Request | netlink.Acknowledge | netlink.Dump}, Data: body,
+	})
+	if err != nil {
+		return false, err
+	}
+	now := time.Now() // before the kernel counts what is left: never late
+	return receiveDump(c, func(data []byte) {
+		_, _, elems := tableAndSet(data)
+		attributes(elems, func(_ uint16, elem []byte) {
+			if key, expires := setElement(elem); key != nil {
+				see(key, expires, now)
+			}
+		})
+	})
+}
+
+// setElement reads an element's key and what is left of it.
+func setElement(elem []byte) (key []byte, expires time.Duration) {
+	attributes(elem, func(typ uint16, b []byte) {
+		switch {
+		case typ == unix.NFTA_SET_ELEM_KEY:
+			attributes(b, func(_ uint16, k []byte) { key = k })
+		case typ == unix.NFTA_SET_ELEM_EXPIRATION && len(b) == 8:
+			expires = time.Duration(binary.BigEndian.Uint64(b)) * time.Millisecond
+		}
+	})
+	return key, expires
 }

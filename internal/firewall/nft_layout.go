@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"stoplog/internal/addr"
 )
 
 // Names within our table.
@@ -71,7 +74,7 @@ func (w *NFTables) layOut(kinds map[nftKind]bool, p Policy) error {
 	w.addBases()
 	for k := range kinds {
 		if err := w.addSet(k); err != nil {
-			return w.fail("making set "+k.name(), err)
+			return w.fail("creating set "+k.name(), err)
 		}
 	}
 	w.addBlockRules(kinds)
@@ -116,15 +119,45 @@ func (w *NFTables) wallRules(p Policy) error {
 	}
 	w.rule(chainWalls, append(isNeighbourDiscovery(), verdict(expr.VerdictReturn, "")...)...)
 	for _, v6 := range []bool{false, true} {
-		name, err := w.intervalSet(setAllow, v6, intervals(p.Allow, v6))
+		name, err := w.intervalSet(setAllow, v6, intervals(withCompatible(p.Allow), v6))
 		if err != nil {
 			return err
 		}
-		w.rule(chainWalls, append(append(source(v6), inSet(name)), verdict(expr.VerdictReturn, "")...)...)
+		for _, m := range wholeClients(v6) {
+			w.rule(chainWalls, append(append(m, inSet(name)), verdict(expr.VerdictReturn, "")...)...)
+		}
 	}
 	w.rule(chainWalls, &expr.Verdict{Kind: expr.VerdictJump, Chain: chainLock})
 	w.rule(chainWalls, &expr.Verdict{Kind: expr.VerdictJump, Chain: chainBlocks})
 	return nil
+}
+
+// wholeClients are the ways in which a packet names its client, for sets that
+// hold prefixes of every length.
+func wholeClients(v6 bool) []match {
+	if v6 {
+		return clients(true, 128, asCompatible)
+	}
+	return clients(false, 32, asCompatible)
+}
+
+// withCompatible adds to prefixes all forms of the IPv4 ones, Teredo's as wholeClients
+// loads it.
+func withCompatible(ps []netip.Prefix) []netip.Prefix {
+	out := expand(ps)
+	for _, p := range ps {
+		if len(addr.Forms(p)) > 0 {
+			out = append(out, netip.PrefixFrom(compatible(p.Addr()), 96+p.Bits()))
+		}
+	}
+	return out
+}
+
+// compatible is ::a.b.c.d (RFC 4291, 2.5.5.1).
+func compatible(v4 netip.Addr) netip.Addr {
+	b, v := [16]byte{}, v4.As4()
+	copy(b[12:], v[:])
+	return netip.AddrFrom16(b)
 }
 
 // intervalSet makes or refills a set of ranges.
@@ -154,15 +187,17 @@ func (w *NFTables) lockRules(p Policy) error {
 	if ttl <= 0 {
 		l.Known = nil
 	}
-	single := prefixesOf(l.Known)
+	single := withCompatible(prefixesOf(l.Known))
 	for i, v6 := range []bool{false, true} {
 		known[i] = intervals(single, v6)
 		name, err := w.intervalSet(setKnown, v6, known[i])
 		if err != nil {
 			return err
 		}
-		if ttl > 0 {
-			w.rule(chainLock, append(append(source(v6), inSet(name)), verdict(expr.VerdictReturn, "")...)...)
+		for _, m := range wholeClients(v6) {
+			if ttl > 0 {
+				w.rule(chainLock, append(append(m, inSet(name)), verdict(expr.VerdictReturn, "")...)...)
+			}
 		}
 	}
 	if ttl <= 0 {
@@ -187,7 +222,11 @@ func (w *NFTables) addSet(k nftKind) error {
 			return err
 		}
 	}
-	return w.conn.AddSet(k.set(w.table, w.o.MaxSet), nil)
+	s := k.set(w.table, w.o.MaxSet)
+	if err := w.conn.AddSet(s, nil); err != nil || !k.marked() {
+		return err
+	}
+	return w.conn.SetAddElements(s, []nftables.SetElement{{Key: k.mark().Addr().AsSlice()}})
 }
 
 // addBlockRules looks into every set: what drops before what rejects before
@@ -223,7 +262,7 @@ func (w *NFTables) Check(ctx context.Context) error {
 	}
 	if table != nil && table.Flags != 0 { // ours has none, in whatever byte order
 		w.remake = true // waking it and replacing its base chains do not go into one batch
-		return fmt.Errorf("nftables: table %s sleeps (flags dormant): %w", w.o.Name, ErrBroken)
+		return fmt.Errorf("nftables: table %s is dormant: %w", w.o.Name, ErrBroken)
 	}
 	chains, err := w.conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
 	if err != nil {
@@ -235,7 +274,7 @@ func (w *NFTables) Check(ctx context.Context) error {
 			there[c.Name] = true
 		}
 	}
-	want := map[string]int{chainWalls: 6, chainBlocks: 0}
+	want := map[string]int{chainWalls: 4 + len(wholeClients(false)) + len(wholeClients(true)), chainBlocks: 0}
 	if w.o.Hook == HookRaw {
 		want[chainWalls]--
 	}

@@ -73,7 +73,7 @@ func holds(t *testing.T, w *firewall.NFTables) {
 	if err := w.Block(t.Context(), []firewall.Entry{e}); err != nil {
 		t.Fatal(err)
 	}
-	if es, err := w.List(t.Context()); err != nil || len(es) != 1 || es[0].Prefix != e.Prefix {
+	if es, err := firewall.ListAll(t.Context(), w); err != nil || len(es) != 1 || es[0].Prefix != e.Prefix {
 		t.Errorf("got %v, %v, want %v", es, err, e)
 	}
 	if err := w.Check(t.Context()); err != nil {

@@ -4,7 +4,9 @@ package firewall
 
 import (
 	"encoding/binary"
+	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/nftables"
@@ -43,9 +45,41 @@ func source(v6 bool) match {
 	return append(isFamily(v6), &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: off, Len: n})
 }
 
-// sourceMasked loads it masked to bits.
-func sourceMasked(v6 bool, bits int) match {
-	m := source(v6)
+// clients are the ways in which a packet of a family names its client, each
+// loading the client's address masked to bits. A Teredo client (RFC 4380) is
+// looked up as another form of its IPv4 address: of a prefix longer than 96
+// bits as NAT64 writes it, of a whole address (bits 128) as IPv4-compatible.
+func clients(v6 bool, bits int, teredoAs netip.Addr) []match {
+	ms := []match{masked(source(v6), v6, bits)}
+	if v6 && bits > 96 {
+		mask := teredoMask(bits)
+		xor := teredoAs.As16()
+		xor[0], xor[1] = xor[0]^0x20, xor[1]^0x01
+		for i := 12; i < 16; i++ {
+			xor[i] = mask[i] // the address is inverted
+		}
+		ms = append(ms, append(source(true), &expr.Bitwise{SourceRegister: reg, DestRegister: reg, Len: 16, Mask: mask, Xor: xor[:]}))
+	}
+	return ms
+}
+
+// Forms as which rules look up a Teredo client. A user's own allowance of
+// NAT64 is not one of Teredo; IPv4-compatible addresses are on no wire.
+var (
+	asNAT64      = netip.MustParseAddr("64:ff9b::")
+	asCompatible = netip.IPv6Unspecified()
+)
+
+// teredoMask keeps what tells Teredo clients apart, to bits: not the server
+// and the port, which the client can choose.
+func teredoMask(bits int) []byte {
+	mask := []byte{0xff, 0xff, 0xff, 0xff, 15: 0}
+	copy(mask[12:], net.CIDRMask(bits-96, 32))
+	return mask
+}
+
+// masked masks the address that m loads to bits.
+func masked(m match, v6 bool, bits int) match {
 	width := 32
 	if v6 {
 		width = 128
@@ -53,11 +87,8 @@ func sourceMasked(v6 bool, bits int) match {
 	if bits == width {
 		return m
 	}
-	mask := make([]byte, width/8)
-	for i := range bits {
-		mask[i/8] |= 0x80 >> (i % 8)
-	}
-	return append(m, &expr.Bitwise{SourceRegister: reg, DestRegister: reg, Len: uint32(width / 8), Mask: mask, Xor: make([]byte, width/8)})
+	mask := net.CIDRMask(bits, width)
+	return append(m[:len(m):len(m)], &expr.Bitwise{SourceRegister: reg, DestRegister: reg, Len: uint32(width / 8), Mask: mask, Xor: make([]byte, width/8)})
 }
 
 func inSet(name string) expr.Any {
@@ -109,14 +140,21 @@ func toPorts(ps []Ports) []match {
 			code byte
 		}{{"tcp", unix.IPPROTO_TCP}, {"udp", unix.IPPROTO_UDP}} {
 			if p.Proto == "" || p.Proto == proto.name {
-				ms = append(ms, append(isProto(proto.code),
-					&expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
-					&expr.Cmp{Op: expr.CmpOpGte, Register: reg, Data: binary.BigEndian.AppendUint16(nil, p.From)},
-					&expr.Cmp{Op: expr.CmpOpLte, Register: reg, Data: binary.BigEndian.AppendUint16(nil, p.To)}))
+				ms = append(ms, append(isProto(proto.code), isPort(p.From, p.To)...))
 			}
 		}
 	}
 	return ms
+}
+
+// isPort matches destination ports; nft cannot read back a range of one.
+func isPort(from, to uint16) match {
+	m := match{&expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}}
+	first, last := binary.BigEndian.AppendUint16(nil, from), binary.BigEndian.AppendUint16(nil, to)
+	if from == to {
+		return append(m, &expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: first})
+	}
+	return append(m, &expr.Cmp{Op: expr.CmpOpGte, Register: reg, Data: first}, &expr.Cmp{Op: expr.CmpOpLte, Register: reg, Data: last})
 }
 
 func verdict(k expr.VerdictKind, chain string) []expr.Any {
@@ -127,27 +165,47 @@ func verdict(k expr.VerdictKind, chain string) []expr.Any {
 func blockRules(k nftKind, slow int) [][]expr.Any {
 	var rules [][]expr.Any
 	for _, ports := range toPorts(k.portList()) {
-		base := append(append(match{}, ports...), sourceMasked(k.v6, k.bits)...)
-		base = append(base, inSet(k.name()))
-		with := func(rest ...expr.Any) { rules = append(rules, append(base[:len(base):len(base)], rest...)) }
-		switch k.action {
-		case Drop:
-			with(verdict(expr.VerdictDrop, "")...)
-		case Reject:
-			rst := append(append(match{}, base...), isProto(unix.IPPROTO_TCP)...)
-			rules = append(rules, append(rst, &expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}))
-			with(&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_PORT_UNREACH})
-		case Slow:
-			m := append(append(match{}, base...), stateIs(expr.CtStateBitNEW)...)
-			m = append(m, sourceMasked(k.v6, k.bits)...)
-			m = append(m, &expr.Dynset{
-				SrcRegKey: reg, SetName: k.meter(), Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: meterTimeout,
-				Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(slow), Unit: expr.LimitTimeMinute, Burst: uint32(slow), Over: true}},
-			})
-			rules = append(rules, append(m, verdict(expr.VerdictDrop, "")...))
+		for _, client := range clients(k.v6, k.bits, asNAT64) {
+			rules = append(rules, k.rules(ports, client, slow)...)
 		}
 	}
 	return rules
+}
+
+// rules are those of one way to name a client; who loads its masked address.
+func (k nftKind) rules(ports, who match, slow int) (rules [][]expr.Any) {
+	base := append(append(match{}, ports...), who...)
+	base = append(base, inSet(k.name()))
+	with := func(rest ...expr.Any) { rules = append(rules, append(base[:len(base):len(base)], rest...)) }
+	switch k.action {
+	case Drop:
+		with(verdict(expr.VerdictDrop, "")...)
+	case Reject:
+		rst := append(append(match{}, base...), isProto(unix.IPPROTO_TCP)...)
+		rules = append(rules, append(rst, &expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}))
+		with(&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_PORT_UNREACH})
+	case Slow:
+		m := append(append(match{}, base...), stateIs(expr.CtStateBitNEW)...)
+		m = append(m, meterKey(who)...)
+		m = append(m, &expr.Dynset{
+			SrcRegKey: reg, SetName: k.meter(), Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: meterTimeout,
+			Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(slow), Unit: expr.LimitTimeMinute, Burst: uint32(slow), Over: true}},
+		})
+		rules = append(rules, append(m, verdict(expr.VerdictDrop, "")...))
+	}
+	return rules
+}
+
+// meterKey loads what who loads, not rewritten: nft cannot read back an update
+// of a set whose key is an exclusive or.
+func meterKey(who match) match {
+	m := slices.Clone(who)
+	if b, ok := m[len(m)-1].(*expr.Bitwise); ok {
+		plain := *b
+		plain.Xor = make([]byte, b.Len)
+		m[len(m)-1] = &plain
+	}
+	return m
 }
 
 // intervals makes the elements of an interval set of one family: the starts

@@ -118,9 +118,27 @@ func parseSetPorts(s string) ([]Ports, bool) {
 	return ps, validPorts(ps) == nil
 }
 
+// mark is an element that stands in each set without an end and that no packet
+// matches, as the last addresses are no one's (RFC 1112, RFC 4291): a set
+// without it was flushed, and who flushes even a set of one block deletes two
+// elements at once, which no one does by hand.
+func (k nftKind) mark() netip.Prefix {
+	ones := netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	if k.v6 {
+		ones = netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
+	}
+	return netip.PrefixFrom(ones, k.bits).Masked()
+}
+
+// marked reports whether the kind's sets have a mark: of very wide prefixes the
+// last one has addresses that are somebody's.
+func (k nftKind) marked() bool { return k.bits >= 8 }
+
+func (k nftKind) isMark(p netip.Prefix) bool { return k.marked() && p == k.mark() }
+
 // set describes the kernel's set.
 func (k nftKind) set(t *nftables.Table, size int) *nftables.Set {
-	s := &nftables.Set{Table: t, Name: k.name(), HasTimeout: true, KeyType: nftables.TypeIPAddr, Size: uint32(size)}
+	s := &nftables.Set{Table: t, Name: k.name(), HasTimeout: true, KeyType: nftables.TypeIPAddr, Size: uint32(size) + 1}
 	if k.v6 {
 		s.KeyType = nftables.TypeIP6Addr
 	}

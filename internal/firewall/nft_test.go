@@ -2,7 +2,6 @@ package firewall
 
 import (
 	"bytes"
-	"encoding/binary"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -65,9 +64,9 @@ func TestNFTKindOrder(t *testing.T) {
 	}
 }
 
-func TestSourceMasked(t *testing.T) {
+func TestMasked(t *testing.T) {
 	mask := func(v6 bool, bits int) []byte {
-		for _, e := range sourceMasked(v6, bits) {
+		for _, e := range masked(source(v6), v6, bits) {
 			if b, ok := e.(*expr.Bitwise); ok {
 				return b.Mask
 			}
@@ -111,31 +110,20 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// attr makes one netlink attribute.
-func attr(typ uint16, data []byte) []byte {
-	b := binary.NativeEndian.AppendUint16(nil, uint16(len(data)+4))
-	b = binary.NativeEndian.AppendUint16(b, typ)
-	b = append(b, data...)
-	for len(b)%4 != 0 {
-		b = append(b, 0)
-	}
-	return b
-}
-
 // notification makes a message as the kernel sends it.
 func notification(kind int, port uint32, family byte, table, set string, keys ...[]byte) netlink.Message {
 	data := []byte{family, 0, 0, 0}
-	data = append(data, attr(unix.NFTA_SET_ELEM_LIST_TABLE, append([]byte(table), 0))...)
+	data = attrText(data, unix.NFTA_SET_ELEM_LIST_TABLE, table)
 	if set != "" {
-		data = append(data, attr(unix.NFTA_SET_ELEM_LIST_SET, append([]byte(set), 0))...)
+		data = attrText(data, unix.NFTA_SET_ELEM_LIST_SET, set)
 	}
 	var elems []byte
 	for _, k := range keys {
-		key := attr(unix.NFTA_SET_ELEM_KEY|unix.NLA_F_NESTED, attr(unix.NFTA_DATA_VALUE, k))
-		elems = append(elems, attr(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, key)...)
+		key := attr(nil, unix.NFTA_SET_ELEM_KEY|unix.NLA_F_NESTED, attr(nil, unix.NFTA_DATA_VALUE, k))
+		elems = attr(elems, unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, key)
 	}
 	if len(keys) > 0 {
-		data = append(data, attr(unix.NFTA_SET_ELEM_LIST_ELEMENTS|unix.NLA_F_NESTED, elems)...)
+		data = attr(data, unix.NFTA_SET_ELEM_LIST_ELEMENTS|unix.NLA_F_NESTED, elems)
 	}
 	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | kind), PID: port}, Data: data}
 }
@@ -203,8 +191,8 @@ func FuzzNFTKind(f *testing.F) {
 		if !ok {
 			return
 		}
-		e := Entry{Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{}), k.bits), Until: time.Unix(1, 0), Ports: k.portList()}
-		if !k.v6 && e.Validate() != nil {
+		e := Entry{Prefix: netip.MustParsePrefix("192.0.2.1/32"), Until: time.Unix(1, 0), Ports: k.portList()}
+		if k.bits < 1 || k.bits > k.width() || e.Validate() != nil {
 			t.Errorf("%q: took what is no entry: %v", name, e.Validate())
 		}
 	})

@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"stoplog/internal/addr"
 )
 
 // Watch reads the kernel's notifications and tells what others do to our
@@ -100,7 +103,12 @@ func (tx *nftTransaction) element(data []byte) {
 		return
 	}
 	for _, key := range elementKeys(elems) {
-		if p, ok := k.prefix(key); ok && len(tx.deleted) < 2 { // two are as many as any
+		p, ok := k.prefix(key)
+		tx.broken = tx.broken || ok && k.isMark(p)
+		if of, is := addr.Form(p); is {
+			p = of // a block is its forms too
+		}
+		if ok && len(tx.deleted) < 2 && !slices.Contains(tx.deleted, p) { // two are as many as any
 			tx.deleted = append(tx.deleted, p)
 		}
 	}
@@ -122,11 +130,10 @@ func attributes(b []byte, do func(typ uint16, data []byte)) {
 // attribute names the table; in those of elements the second names the set and
 // the third lists them (linux/netfilter/nf_tables.h). The family must be ours.
 func tableAndSet(data []byte) (table, set string, elems []byte) {
-	const nfgenmsg = 4 // family, version, resource id
-	if len(data) < nfgenmsg || data[0] != unix.NFPROTO_INET {
+	if len(data) == 0 || data[0] != unix.NFPROTO_INET {
 		return "", "", nil
 	}
-	attributes(data[nfgenmsg:], func(typ uint16, b []byte) {
+	nfAttributes(data, func(typ uint16, b []byte) {
 		switch typ {
 		case unix.NFTA_SET_ELEM_LIST_TABLE:
 			table = cString(b)

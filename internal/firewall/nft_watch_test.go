@@ -106,7 +106,7 @@ func TestNFTablesOptionsChange(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if es, err := w.List(t.Context()); err != nil || len(es) != 1 {
+		if es, err := firewall.ListAll(t.Context(), w); err != nil || len(es) != 1 {
 			t.Errorf("%+v: got %v, %v, want the one block", o, es, err)
 		}
 		if err := w.Check(t.Context()); err != nil {
@@ -142,7 +142,7 @@ func BenchmarkNFTablesRestore100000(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StopTimer()
-		if got, err := w.List(b.Context()); err != nil || len(got) != len(es) {
+		if got, err := firewall.ListAll(b.Context(), w); err != nil || len(got) != len(es) {
 			b.Fatalf("got %d, %v", len(got), err)
 		}
 		if err := w.Teardown(b.Context()); err != nil {

@@ -3,7 +3,9 @@
 package firewall
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -15,6 +17,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"stoplog/internal/addr"
 )
 
 // NFTables is the wall in an nft table of our own, "inet NAME", by netlink: no
@@ -31,7 +35,10 @@ type NFTables struct {
 	conn *nftables.Conn
 	sock *netlink.Conn // of conn
 	sets map[nftKind]bool
-	held map[netip.Prefix]nftHeld // advisory: what we know to be in which set
+	held heldTable[nftKind] // advisory: what we know to be in which set
+	// made is the handle of our table, 0 before Setup: another one is of a table
+	// that somebody else made.
+	made uint64
 	// remake says that the table that is there cannot be set up as it is.
 	remake bool
 
@@ -39,16 +46,11 @@ type NFTables struct {
 	own map[uint32]bool // guarded by mu: netlink ports whose changes are ours
 }
 
-type nftHeld struct {
-	kind  nftKind
-	until time.Time
-}
-
 const (
 	nftBuffer = 32 << 20         // of the socket, both ways: what one batch may take
 	nftElems  = 1000             // a message: its list of elements must stay under 64 KiB
 	nftBatch  = 20 * nftElems    // a batch
-	nftWait   = 20 * time.Second // for the kernel's answer
+	nftWait   = 60 * time.Second // for the kernel's answer
 	nftSets   = 512              // kinds of blocks at once
 )
 
@@ -61,7 +63,7 @@ func NewNFTables(o Options) (*NFTables, error) {
 	return &NFTables{
 		o:     o,
 		table: &nftables.Table{Name: o.Name, Family: nftables.TableFamilyINet},
-		sets:  map[nftKind]bool{}, held: map[netip.Prefix]nftHeld{}, own: map[uint32]bool{},
+		sets:  map[nftKind]bool{}, own: map[uint32]bool{},
 	}, nil
 }
 
@@ -73,9 +75,9 @@ func (w *NFTables) fail(doing string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("nftables: %s: table %s or a part of it is gone: %w", doing, w.o.Name, ErrBroken)
+		return fmt.Errorf("nftables: %s: table %s or a part of it is missing: %w", doing, w.o.Name, ErrBroken)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("nftables: %s: no permission (needs CAP_NET_ADMIN)", doing)
+		return fmt.Errorf("nftables: %s: %w (needs CAP_NET_ADMIN)", doing, os.ErrPermission)
 	}
 	return fmt.Errorf("nftables: %s: %w", doing, err)
 }
@@ -153,9 +155,42 @@ func (w *NFTables) Setup(ctx context.Context, p Policy) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.reload()
-	return err
+	if w.made, err = w.standsAs(ctx); err != nil {
+		return err
+	}
+	if err := w.reload(ctx, func(Entry) {}); !errors.Is(err, ErrBroken) {
+		return err
+	}
+	return nil // gone again already: the next Check or List tells
 }
+
+// standsAs is the handle of our table, which another table of that name does
+// not have; 0 when it is not there.
+func (w *NFTables) standsAs(ctx context.Context) (handle uint64, err error) {
+	c, err := dialNetfilter(ctx)
+	if err != nil {
+		return 0, w.fail("opening netlink", err)
+	}
+	defer c.Close()
+	ms, err := c.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETTABLE, Flags: netlink.Request},
+		Data:   attrText([]byte{unix.NFPROTO_INET, unix.NFNETLINK_V0, 0, 0}, unix.NFTA_TABLE_NAME, w.o.Name),
+	})
+	if errors.Is(err, unix.ENOENT) {
+		return 0, nil
+	}
+	for _, m := range ms {
+		nfAttributes(m.Data, func(typ uint16, b []byte) {
+			if typ == nftaTableHandle && len(b) == 8 {
+				handle = binary.BigEndian.Uint64(b)
+			}
+		})
+	}
+	return handle, w.fail("looking for table "+w.o.Name, err)
+}
+
+// nftaTableHandle is NFTA_TABLE_HANDLE (linux/netfilter/nf_tables.h).
+const nftaTableHandle = 4
 
 // clearWay puts the end of what cannot stay into the batch, and returns the
 // block sets that can.
@@ -261,16 +296,19 @@ func (w *NFTables) Unblock(ctx context.Context, ps []netip.Prefix) error {
 		}
 		changes := map[nftKind]*nftChange{}
 		for _, p := range part {
-			h, there := w.held[p]
+			k, there := w.held.get(p)
 			if !there {
 				continue
 			}
-			if changes[h.kind] == nil {
-				changes[h.kind] = &nftChange{}
+			for form := range wholeOf(p) {
+				k := k.of(form)
+				if changes[k] == nil {
+					changes[k] = &nftChange{}
+				}
+				// Added first, for a moment, as deleting the absent fails.
+				e := nftables.SetElement{Key: form.Addr().AsSlice(), Timeout: time.Minute}
+				changes[k].remove = append(changes[k].remove, e)
 			}
-			// Added first, for a moment, as deleting the absent fails.
-			e := nftables.SetElement{Key: p.Addr().AsSlice(), Timeout: time.Minute}
-			changes[h.kind].remove = append(changes[h.kind].remove, e)
 		}
 		if err := w.send(changes); err != nil {
 			return err
@@ -279,45 +317,125 @@ func (w *NFTables) Unblock(ctx context.Context, ps []netip.Prefix) error {
 			return err
 		}
 		for _, p := range part {
-			delete(w.held, p)
+			w.held.drop(p)
 		}
 	}
 	return nil
 }
 
 // List reads all our sets back.
-func (w *NFTables) List(ctx context.Context) ([]Entry, error) {
+func (w *NFTables) List(ctx context.Context, emit func(Entry)) error {
 	if err := w.ready(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return w.reload()
+	return w.reload(ctx, emit)
 }
 
 // reload learns from the kernel which sets and elements there are.
-func (w *NFTables) reload() ([]Entry, error) {
+func (w *NFTables) reload(ctx context.Context, emit func(Entry)) error {
 	kinds, err := w.kinds()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	w.sets, w.held = kinds, map[netip.Prefix]nftHeld{}
-	var es []Entry
-	for k := range kinds {
-		now := time.Now() // before the kernel counts what is left: never late
-		elems, err := w.conn.GetSetElements(k.set(w.table, 0))
-		if err != nil {
-			return nil, w.fail("listing set "+k.name(), err)
+	lost := ""
+	for k := range w.sets {
+		if !kinds[k] {
+			lost = "set " + k.name() + " is gone"
 		}
-		for _, el := range elems {
-			p, ok := k.prefix(el.Key)
-			if !ok || el.Expires <= 0 {
-				continue
+	}
+	w.sets = kinds
+	w.held.clear()
+	forms := 0
+	for _, k := range sortedByFamily(kinds) {
+		whole := false
+		err := w.dump(ctx, k, func(key []byte, expires time.Duration, now time.Time) {
+			p, ok := k.prefix(key)
+			switch {
+			case !ok:
+			case k.isMark(p):
+				whole = true
+			case w.isForm(p, k):
+				forms++
+			case expires > 0:
+				e := Entry{Prefix: p, Until: now.Add(expires).UTC(), Action: k.action, Ports: k.portList()}
+				w.held.put(p, k, e.Until)
+				emit(e)
 			}
-			e := Entry{Prefix: p, Until: now.Add(el.Expires).UTC(), Action: k.action, Ports: k.portList()}
-			es = append(es, e)
-			w.held[p] = nftHeld{k, e.Until}
+		})
+		if err != nil {
+			return w.fail("listing set "+k.name(), err)
+		}
+		if !whole && k.marked() {
+			lost = "set " + k.name() + " was flushed"
 		}
 	}
-	return es, nil
+	now, err := w.standsAs(ctx)
+	if err == nil && forms != w.formsHeld() {
+		lost, err = w.missingForms(ctx, lost)
+	}
+	switch {
+	case err != nil:
+		return err
+	case w.made != 0 && now != w.made:
+		lost = "table " + w.o.Name + " was recreated"
+	}
+	if lost != "" {
+		return fmt.Errorf("nftables: %s: %w", lost, ErrBroken)
+	}
+	return nil
+}
+
+// sortedByFamily begins with IPv4, whose blocks tell which IPv6 elements are forms.
+func sortedByFamily(kinds map[nftKind]bool) []nftKind {
+	ks := sortedKinds(kinds)
+	slices.SortStableFunc(ks, func(a, b nftKind) int { return cmp.Compare(a.family(), b.family()) })
+	return ks
+}
+
+// isForm reports whether an element of a set is a form of a block that is held.
+func (w *NFTables) isForm(p netip.Prefix, k nftKind) bool {
+	of, is := addr.Form(p)
+	if !is {
+		return false
+	}
+	kind, there := w.held.get(of)
+	return there && kind.of(p) == k
+}
+
+// formsHeld is how many forms the blocks that are held have.
+func (w *NFTables) formsHeld() (n int) {
+	w.held.each(func(p netip.Prefix) { n += len(addr.Forms(p)) })
+	return n
+}
+
+// missingForms looks for blocks of which a form is not there, and adds what it
+// finds to lost. What ends within a moment may have ended between two listings.
+func (w *NFTables) missingForms(ctx context.Context, lost string) (string, error) {
+	there := map[netip.Prefix]bool{}
+	for k := range w.sets {
+		if !k.v6 {
+			continue
+		}
+		err := w.dump(ctx, k, func(key []byte, _ time.Duration, _ time.Time) {
+			if p, ok := k.prefix(key); ok && w.isForm(p, k) {
+				there[p] = true
+			}
+		})
+		if err != nil {
+			return lost, w.fail("listing set "+k.name(), err)
+		}
+	}
+	soon, missing := secondsOf(time.Now().Add(2*time.Second)), 0
+	w.held.each(func(p netip.Prefix) {
+		s, _ := w.held.slot(p)
+		if s.until > soon && slices.ContainsFunc(addr.Forms(p), func(form netip.Prefix) bool { return !there[form] }) {
+			missing++
+		}
+	})
+	if missing > 0 && lost == "" {
+		lost = fmt.Sprintf("the IPv6 forms of %d blocks are missing", missing)
+	}
+	return lost, nil
 }
 
 // Teardown deletes our table, if it is there.
@@ -327,7 +445,7 @@ func (w *NFTables) Teardown(ctx context.Context) error {
 	}
 	w.deleteTable()
 	clear(w.sets)
-	clear(w.held)
+	w.held = heldTable[nftKind]{}
 	return w.flush("deleting table " + w.o.Name)
 }
 
@@ -335,10 +453,10 @@ func (w *NFTables) Teardown(ctx context.Context) error {
 func (w *NFTables) Notes() []string {
 	var notes []string
 	if w.o.Hook == HookRaw {
-		notes = append(notes, "hook raw: replies from blocked prefixes to our own connections are dropped too")
+		notes = append(notes, "hook raw: replies from blocked prefixes to this machine's own connections are dropped, too")
 	}
 	if w.o.Hook == HookInput && !w.o.Forward && hasDocker() {
-		notes = append(notes, "docker is here: what is forwarded to containers is blocked too")
+		notes = append(notes, "docker is running: traffic forwarded to containers is blocked, too")
 	}
 	return notes
 }

@@ -39,7 +39,6 @@ type Options struct {
 	MaxSet int
 
 	IPTables, IP6Tables string // programs; default: as found in PATH
-	IPSet               string // program; default "ipset"
 	HostsDeny           string // file; default /etc/hosts.deny
 
 	// Set4 and Set6 name the administrator's own sets for the set-only wall:
@@ -58,25 +57,26 @@ type ExecOptions struct {
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
 
+const defaultMaxRules = 2000
+
 // withDefaults fills in what is not set, and refuses what cannot be.
 func (o Options) withDefaults() (Options, error) {
 	if o.Name == "" {
 		o.Name = "stoplog"
 	}
 	if !nameForm.MatchString(o.Name) {
-		return o, fmt.Errorf("firewall name %q: want at most 16 small letters, digits and hyphens", o.Name)
+		return o, fmt.Errorf("firewall name %q: expected at most 16 lower-case letters, digits and hyphens", o.Name)
 	}
 	switch o.Hook {
 	case "":
 		o.Hook = HookInput
 	case HookInput, HookPrerouting, HookRaw:
 	default:
-		return o, fmt.Errorf("hook %q: want input, prerouting or raw", o.Hook)
+		return o, fmt.Errorf("unknown hook %q; expected input, prerouting or raw", o.Hook)
 	}
 	o.Slow = orDefault(o.Slow, 3)
-	o.MaxRules = orDefault(o.MaxRules, 2000)
+	o.MaxRules = orDefault(o.MaxRules, defaultMaxRules)
 	o.MaxSet = orDefault(o.MaxSet, 1_000_000)
-	o.IPSet = orDefault(o.IPSet, "ipset")
 	o.HostsDeny = orDefault(o.HostsDeny, "/etc/hosts.deny")
 	o.Exec.Timeout = orDefault(o.Exec.Timeout, 30*time.Second)
 	return o, nil

@@ -19,7 +19,7 @@ type selector struct {
 // everywhere are the walls that need no packet filter of Linux's.
 func everywhere() map[string]func(Options) (Backend, error) {
 	return map[string]func(Options) (Backend, error){
-		"hosts.deny": func(o Options) (Backend, error) { return NewHostsDeny(o) },
+		"hosts.deny": withForms(func(o Options) (Backend, error) { return NewHostsDeny(o) }),
 		"exec":       func(o Options) (Backend, error) { return NewExec(o) },
 		"none":       func(Options) (Backend, error) { return NewNone(), nil },
 		"dry-run":    func(Options) (Backend, error) { return NewDryRun(), nil },
@@ -43,7 +43,7 @@ func Select(ctx context.Context, want []string, o Options) ([]Backend, string, e
 	asked := map[string]bool{}
 	for _, name := range want {
 		if asked[name] {
-			return nil, "", fmt.Errorf("firewall %q: named twice", name)
+			return nil, "", fmt.Errorf("firewall backend %q is listed twice", name)
 		}
 		asked[name] = true
 		b, reason, err := newSelector().one(ctx, name, o)
@@ -70,7 +70,7 @@ func (s selector) one(ctx context.Context, name string, o Options) (Backend, str
 func (s selector) try(ctx context.Context, name string, o Options) (Backend, error) {
 	mk, ok := s.makers[name]
 	if !ok {
-		return nil, fmt.Errorf("firewall %q: want auto or one of %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("unknown firewall backend %q; expected auto or one of %s", name, strings.Join(Names(), ", "))
 	}
 	b, err := mk(o)
 	if err == nil {
@@ -100,7 +100,7 @@ func (s selector) best(ctx context.Context, o Options) (Backend, string, error) 
 
 func because(misses []error) string {
 	if len(misses) == 0 {
-		return "the best, and it works here"
+		return "the preferred backend; it works here"
 	}
 	return "works here, while " + oneLine(errors.Join(misses...))
 }
@@ -110,8 +110,17 @@ func unusable(misses []error) error {
 	if os.Geteuid() != 0 {
 		why += "; not root" + needed
 	}
-	return fmt.Errorf("no firewall usable here (%s); try with --dry-run, which blocks nothing", why)
+	return &unusableError{fmt.Sprintf("no usable firewall (%s); try --dry-run, which blocks nothing", why), errors.Join(misses...)}
 }
+
+// unusableError says on one line why no wall works; it wraps each wall's error.
+type unusableError struct {
+	text   string
+	misses error
+}
+
+func (e *unusableError) Error() string { return e.text }
+func (e *unusableError) Unwrap() error { return e.misses }
 
 func oneLine(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
@@ -147,7 +156,7 @@ func beside() string {
 	if len(at) == 0 {
 		return ""
 	}
-	return ", beside " + strings.Join(at, " and ")
+	return ", next to " + strings.Join(at, " and ")
 }
 
 func ufwEnabled() bool {

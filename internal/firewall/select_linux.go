@@ -6,9 +6,15 @@ const needed = ", and CAP_NET_ADMIN is needed"
 func newSelector() selector {
 	makers := everywhere()
 	makers["nftables"] = func(o Options) (Backend, error) { return NewNFTables(o) }
-	makers["ipset"] = func(o Options) (Backend, error) { return NewIPSet(o) }
-	makers["iptables"] = func(o Options) (Backend, error) { return NewIPTables(o) }
-	makers["set-only"] = func(o Options) (Backend, error) { return NewSetOnly(o) }
+	makers["ipset"] = withForms(func(o Options) (Backend, error) { return NewIPSet(o) })
+	makers["iptables"] = withForms(func(o Options) (Backend, error) { return NewIPTables(o) })
+	setOnly := func(o Options) (Backend, error) { return NewSetOnly(o) }
+	makers["set-only"] = func(o Options) (Backend, error) {
+		if o.Set6 == "" {
+			return setOnly(o) // there is nowhere to put IPv6
+		}
+		return withForms(setOnly)(o)
+	}
 	return selector{makers: makers, auto: []string{"nftables", "ipset", "iptables"}}
 }
 

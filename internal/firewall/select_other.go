@@ -10,7 +10,7 @@ import (
 
 const needed = ""
 
-var errNoFilter = errors.New("only Linux's packet filters are known; ask for hosts.deny or exec, or export for pf")
+var errNoFilter = errors.New("only Linux packet filters are supported; use hosts.deny, exec, or an export for pf")
 
 // newSelector has no packet filter to offer: "auto" says what there is.
 func newSelector() selector {

@@ -30,7 +30,7 @@ func TestSelectRefuses(t *testing.T) {
 		o    Options
 		says string
 	}{
-		"unknown":         {[]string{"pf"}, Options{}, `firewall "pf": want auto or one of nftables, `},
+		"unknown":         {[]string{"pf"}, Options{}, `unknown firewall backend "pf"; expected auto or one of nftables, `},
 		"unwritable":      {[]string{"hosts.deny"}, Options{HostsDeny: filepath.Join(dir, "no", "hosts.deny")}, "--dry-run"},
 		"no such program": {[]string{"iptables"}, Options{IPTables: "/nonexistent/iptables"}, "/nonexistent/iptables"},
 		"bad options":     {[]string{"iptables"}, Options{Name: "NO"}, "firewall name"},
@@ -56,7 +56,7 @@ func TestSelectAutoSaysWhy(t *testing.T) {
 		t.Errorf("got %v, %q, %v", b, reason, err)
 	}
 	s.auto = []string{"b", "a"}
-	if _, reason, err = s.one(t.Context(), "auto", Options{}); err != nil || !strings.HasPrefix(reason, "b: the best, and it works here") {
+	if _, reason, err = s.one(t.Context(), "auto", Options{}); err != nil || !strings.HasPrefix(reason, "b: the preferred backend; it works here") {
 		t.Errorf("got %q, %v", reason, err)
 	}
 	s.auto = []string{"a"}

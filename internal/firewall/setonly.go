@@ -38,7 +38,7 @@ func NewSetOnly(o Options) (*SetOnly, error) {
 		s.stores = append(s.stores, familyStore{v6, store})
 	}
 	if len(s.stores) == 0 {
-		return nil, errors.New("set-only: no set named")
+		return nil, errors.New("set-only: no set is configured")
 	}
 	return &SetOnly{newListWall(s, o.MaxSet)}, nil
 }
@@ -57,7 +57,7 @@ func newSetStore(o Options, spec string, v6 bool) (setStore, error) {
 	f := strings.Split(rest, ":")
 	switch {
 	case kind == "ipset" && len(f) == 1 && setName(f[0]):
-		return &ipsetStore{x: realExec{30 * time.Second}, prog: o.IPSet, set: f[0]}, nil
+		return &ipsetStore{x: &ipsetConn{}, set: f[0], v6: v6}, nil
 	case kind == "nft" && len(f) == 3 && setName(f[1]) && setName(f[2]):
 		for fam, name := range nftFamilies {
 			if f[0] == name {
@@ -65,7 +65,7 @@ func newSetStore(o Options, spec string, v6 bool) (setStore, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("set-only: set %q: want ipset:NAME or nft:FAMILY:TABLE:SET", spec)
+	return nil, fmt.Errorf("set-only: set %q: expected ipset:NAME or nft:FAMILY:TABLE:SET", spec)
 }
 
 var nftFamilies = map[nftables.TableFamily]string{
@@ -112,8 +112,12 @@ func (s *setList) apply(ctx context.Context, add []Entry, remove []netip.Prefix)
 	return errors.Join(errs...)
 }
 
+// present asks the sets. They are the administrator's, so that nothing marks
+// what we put there: several blocks that are gone at once from one set were
+// flushed, one alone was deleted.
 func (s *setList) present(ctx context.Context, pieces map[netip.Prefix]Entry) (map[netip.Prefix]bool, error) {
 	there := map[netip.Prefix]bool{}
+	var missing [2]int
 	has := map[bool]bool{}
 	for _, st := range s.stores {
 		has[st.v6] = true
@@ -125,10 +129,18 @@ func (s *setList) present(ctx context.Context, pieces map[netip.Prefix]Entry) (m
 			there[p] = true
 		}
 	}
-	for p := range pieces { // of a family without a set nothing can be missing
-		if !has[p.Addr().Is6()] {
+	soon := time.Now().Add(endSlack)
+	for p, e := range pieces {
+		v6 := p.Addr().Is6()
+		switch {
+		case !has[v6]: // of a family without a set nothing can be missing
 			there[p] = true
+		case !there[p] && e.Until.After(soon):
+			missing[famIndex(v6)]++
 		}
+	}
+	if missing[0] > 1 || missing[1] > 1 {
+		return there, fmt.Errorf("set-only: a set was flushed: %w", ErrBroken)
 	}
 	return there, nil
 }
@@ -137,54 +149,59 @@ func (s *setList) teardown(context.Context) error { return nil }
 
 // ipsetStore is one of the administrator's ipsets.
 type ipsetStore struct {
-	x         execer
-	prog, set string
+	x   *ipsetConn
+	set string
+	v6  bool
 }
 
 func (s *ipsetStore) check(ctx context.Context) error {
-	out, err := s.x.run(ctx, []string{s.prog, "list", "-t", s.set}, nil)
+	sets, err := s.x.sets(ctx)
 	if err != nil {
 		return fmt.Errorf("set-only: %w", err)
 	}
-	for l := range strings.Lines(string(out)) {
-		k, v, _ := strings.Cut(strings.TrimSpace(l), ": ")
-		if k == "Type" && v != "hash:net" {
-			return fmt.Errorf("set-only: ipset %s is a %s, want hash:net", s.set, v)
-		}
-		if k == "Header" && !slices.Contains(strings.Fields(v), "timeout") {
-			return fmt.Errorf("set-only: ipset %s has no timeouts: make it with `timeout 0`", s.set)
-		}
+	info, there := sets[s.set]
+	switch {
+	case !there:
+		return fmt.Errorf("set-only: there is no ipset %s", s.set)
+	case info.typ != "hash:net":
+		return fmt.Errorf("set-only: ipset %s is a %s; expected hash:net", s.set, info.typ)
+	case !info.timeouts:
+		return fmt.Errorf("set-only: ipset %s has no timeouts; create it with `timeout 0`", s.set)
+	case info.v6 != s.v6:
+		return fmt.Errorf("set-only: ipset %s has the wrong address family", s.set)
 	}
 	return nil
 }
 
 func (s *ipsetStore) apply(ctx context.Context, add []Entry, remove []netip.Prefix) error {
-	var b strings.Builder
+	var in, out []ipsetElem
 	now := time.Now()
 	for _, p := range remove {
-		fmt.Fprintf(&b, "del %s %s\n", s.set, p)
+		out = append(out, ipsetElem{p: p})
 	}
 	for _, e := range add {
-		if line, ok := ipsetAdd(s.set, e, now); ok {
-			b.WriteString(line)
+		if ttl, ok := ipsetTTL(e, now); ok {
+			in = append(in, ipsetElem{e.Prefix, ttl})
 		}
 	}
-	if _, err := s.x.run(ctx, []string{s.prog, "restore", "-exist"}, []byte(b.String())); err != nil {
+	err := s.x.del(ctx, s.set, out...)
+	if err == nil {
+		err = s.x.add(ctx, s.set, in...)
+	}
+	if err != nil {
 		return fmt.Errorf("set-only: %w", err)
 	}
 	return nil
 }
 
-func (s *ipsetStore) list(ctx context.Context) ([]netip.Prefix, error) {
-	out, err := s.x.run(ctx, []string{s.prog, "save", s.set}, nil)
+func (s *ipsetStore) list(ctx context.Context) (ps []netip.Prefix, err error) {
+	err = s.x.elems(ctx, s.set, func(e ipsetElem) {
+		if e.ttl > 0 {
+			ps = append(ps, e.p)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("set-only: %w", err)
-	}
-	var ps []netip.Prefix
-	for l := range strings.Lines(string(out)) {
-		if p, _, ok := parseIPSetAdd(l); ok {
-			ps = append(ps, p)
-		}
 	}
 	return ps, nil
 }

@@ -45,9 +45,9 @@ func (s *nftStore) check(ctx context.Context) error {
 	}
 	switch {
 	case got.KeyType.Bytes != s.set.KeyType.Bytes:
-		return fmt.Errorf("set-only: %s: of another address family", s.spec)
+		return fmt.Errorf("set-only: %s has the wrong address family", s.spec)
 	case !got.Interval || !got.HasTimeout:
-		return fmt.Errorf("set-only: %s: make it with `flags interval, timeout`", s.spec)
+		return fmt.Errorf("set-only: %s: create it with `flags interval, timeout`", s.spec)
 	}
 	return nil
 }

@@ -23,10 +23,10 @@ const (
 
 // Spawn starts `self args…` as the wall process, with the server's ends of two
 // socket pairs as descriptors 3 and 4, an environment of PATH alone, and, when
-// we are root, no capabilities but those a firewall needs, for it and for
-// whatever it starts. It runs in a process group of its own, so that a ^C at
+// we are root, no capabilities but those that the named walls need, for it and
+// for whatever it starts. It runs in a process group of its own, so that a ^C at
 // the terminal leaves it to us to end it.
-func Spawn(self string, args []string) (*Process, error) {
+func Spawn(self string, args, walls []string) (*Process, error) {
 	cmds, cmdsEnd, err := socketpair("commands")
 	if err != nil {
 		return nil, fmt.Errorf("starting the wall: %w", err)
@@ -39,11 +39,12 @@ func Spawn(self string, args []string) (*Process, error) {
 	defer changesEnd.Close()
 	cmd := exec.Command(self, args...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.Args[0] = "stoplog" // as ps shows it
 	cmd.Dir = "/"
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{cmdsEnd, changesEnd}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := startConfined(cmd); err != nil {
+	if err := startConfined(cmd, keptCaps(walls)); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the wall: %w", err), cmds.Close(), changes.Close())
 	}
 	return &Process{Client: NewClient(cmds, changes), cmd: cmd}, nil
@@ -71,7 +72,7 @@ func inherited(fd uintptr, name string) (net.Conn, error) {
 	defer f.Close() // FileConn keeps a copy
 	c, err := net.FileConn(f)
 	if err != nil {
-		return nil, fmt.Errorf("descriptor %d (%s): %w: the wall is started by `run` only", fd, name, err)
+		return nil, fmt.Errorf("descriptor %d (%s): %w: only `run` starts the wall", fd, name, err)
 	}
 	return c, nil
 }

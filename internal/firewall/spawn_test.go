@@ -81,7 +81,7 @@ func spawnFor(t testing.TB, name string) *firewall.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := firewall.Spawn(self, []string{"wall", name, filepath.Join(t.TempDir(), "hosts.deny")})
+	p, err := firewall.Spawn(self, []string{"wall", name, filepath.Join(t.TempDir(), "hosts.deny")}, []string{strings.TrimSuffix(name, "-legacy")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestSpawn(t *testing.T) {
 	if err := p.Block(t.Context(), []firewall.Entry{e}); err != nil {
 		t.Fatal(err)
 	}
-	if es, err := p.List(t.Context()); err != nil || len(es) != 1 || es[0].Prefix != e.Prefix {
+	if es, err := firewall.ListAll(t.Context(), p); err != nil || len(es) != 1 || es[0].Prefix != e.Prefix {
 		t.Errorf("List: got %v, %v", es, err)
 	}
 	st := procStatus(t, p.Pid())
@@ -111,7 +111,7 @@ func TestSpawn(t *testing.T) {
 	}
 	if os.Geteuid() == 0 {
 		for _, k := range []string{"CapBnd", "CapEff", "CapPrm", "CapInh"} {
-			if want := "0000000000003000"; st[k] != want { // CAP_NET_ADMIN, CAP_NET_RAW
+			if want := "0000000000001000"; st[k] != want { // CAP_NET_ADMIN, CAP_NET_RAW
 				t.Errorf("%s: got %s, want %s", k, st[k], want)
 			}
 		}
@@ -149,7 +149,7 @@ func TestSpawnedWallSurvivesItsClient(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	again := spawn(t, "iptables")
-	if es, err := again.List(t.Context()); err != nil || len(es) != 2 {
+	if es, err := firewall.ListAll(t.Context(), again); err != nil || len(es) != 2 {
 		t.Errorf("List of the next wall process: got %v, %v", es, err)
 	}
 	if err := again.Unblock(t.Context(), []netip.Prefix{netip.MustParsePrefix(prefixes[0])}); err != nil {
@@ -175,7 +175,7 @@ func TestSpawnedWallsWork(t *testing.T) {
 		if err := p.Block(t.Context(), es); err != nil {
 			t.Errorf("%s: Block: %v", name, err)
 		}
-		if got, err := p.List(t.Context()); err != nil || len(got) != 2 {
+		if got, err := firewall.ListAll(t.Context(), p); err != nil || len(got) != 2 {
 			t.Errorf("%s: List: got %v, %v", name, got, err)
 		}
 		if err := p.Check(t.Context()); err != nil {
@@ -194,7 +194,7 @@ func TestSpawnedWallsWork(t *testing.T) {
 // TestSpawnedWallFails: a wall that cannot be says why and the client hears it.
 func TestSpawnedWallFails(t *testing.T) {
 	p := spawn(t, "no-such-wall")
-	if err := p.Setup(t.Context(), firewall.Policy{}); err == nil || !strings.Contains(err.Error(), "ended") {
+	if err := p.Setup(t.Context(), firewall.Policy{}); err == nil || !strings.Contains(err.Error(), "exited") {
 		t.Errorf("Setup: got %v, want that the process ended", err)
 	}
 	if err := p.Wait(); err == nil {
@@ -210,13 +210,13 @@ func TestInheritedWithoutAParent(t *testing.T) {
 	cmd := exec.Command(self, "wall", "dry-run", "")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "started by `run` only") {
+	if err == nil || !strings.Contains(string(out), "only `run` starts the wall") {
 		t.Errorf("got %s, %v", out, err)
 	}
 }
 
 func TestSpawnOfNothing(t *testing.T) {
-	if _, err := firewall.Spawn("/nonexistent/stoplog", nil); err == nil || !strings.Contains(err.Error(), "starting the wall") {
+	if _, err := firewall.Spawn("/nonexistent/stoplog", nil, nil); err == nil || !strings.Contains(err.Error(), "starting the wall") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -19,11 +19,15 @@ type Limits struct {
 	Min4, Min6 int
 	// MaxTTL is how far in the future a block may end. Default 400 days.
 	MaxTTL time.Duration
+	// MaxOrder is how long one order may take until the client has to think that
+	// it hangs. Default 20 s.
+	MaxOrder time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
 	l.Min4, l.Min6 = orDefault(l.Min4, 8), orDefault(l.Min6, 16)
 	l.MaxTTL = orDefault(l.MaxTTL, 400*24*time.Hour)
+	l.MaxOrder = orDefault(l.MaxOrder, 20*time.Second)
 	return l
 }
 
@@ -58,6 +62,38 @@ type wallServer struct {
 	lim   Limits
 	allow []netip.Prefix // of the last Setup
 	cut   func(context.Context, []Entry, []netip.Prefix) (int, error)
+	mu    sync.Mutex // guards writing to conn
+}
+
+// busyEvery is how often a wall that works on an order says so.
+const busyEvery = time.Second
+
+// busy tells the client each second that the order is worked on, for as long as
+// one may take; stop ends that.
+func (s *wallServer) busy() (stop func()) {
+	over, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		tick := time.NewTicker(busyEvery)
+		defer tick.Stop()
+		for end := time.After(s.lim.MaxOrder); ; {
+			select {
+			case <-tick.C:
+				_ = s.send(opBusy, nil) // the answer finds out that the client is gone
+			case <-over:
+				return
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-told }
+}
+
+func (s *wallServer) send(o op, payload []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return writeFrame(s.conn, o, payload)
 }
 
 // Serve answers the client at the other end of cmds until that closes, which
@@ -96,7 +132,9 @@ func (s *wallServer) serve(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("wall: %w", err)
 		}
+		stop := s.busy()
 		told, err := s.handle(ctx, o, &decoder{b: payload})
+		stop()
 		if errors.Is(err, errWire) {
 			_ = s.done(err) // it is going to hear from the closed connection anyway
 			return fmt.Errorf("wall: %w", err)
@@ -163,7 +201,7 @@ func (s *wallServer) setup(ctx context.Context, d *decoder) (bool, error) {
 	for _, n := range notes {
 		e.text(n)
 	}
-	return true, writeFrame(s.conn, opDone, append([]byte{0}, e...))
+	return true, s.send(opDone, append([]byte{0}, e...))
 }
 
 // block passes on what keeps to the limits; the rest is refused by name.
@@ -190,18 +228,25 @@ func (s *wallServer) block(ctx context.Context, d *decoder) error {
 	return errors.Join(errs...)
 }
 
+// list sends what the wall lists while it lists it.
 func (s *wallServer) list(ctx context.Context) error {
-	es, err := s.b.List(ctx)
-	for len(es) > 0 {
-		n := min(len(es), chunk)
+	part := make([]Entry, 0, chunk)
+	var unsent error
+	send := func() {
 		var e encoder
-		e.entries(es[:n])
-		if err := writeFrame(s.conn, opEntries, e); err != nil {
-			return err
+		e.entries(part)
+		if unsent == nil && len(part) > 0 {
+			unsent = s.send(opEntries, e)
 		}
-		es = es[n:]
+		part = part[:0]
 	}
-	return err
+	err := s.b.List(ctx, func(e Entry) {
+		if part = append(part, e); len(part) == chunk {
+			send()
+		}
+	})
+	send()
+	return errors.Join(err, unsent)
 }
 
 // Bits of an answer's status.
@@ -215,7 +260,7 @@ const (
 func (s *wallServer) done(err error) error {
 	var e encoder
 	if err == nil {
-		return writeFrame(s.conn, opDone, []byte{0})
+		return s.send(opDone, []byte{0})
 	}
 	status := failed
 	if errors.Is(err, ErrBroken) {
@@ -235,7 +280,7 @@ func (s *wallServer) done(err error) error {
 		e.u32(uint32(f.Max))
 		e.prefixes(f.Left[:min(len(f.Left), chunk)])
 	}
-	return writeFrame(s.conn, opDone, e)
+	return s.send(opDone, e)
 }
 
 func sendChange(w io.Writer, c Change) error {

@@ -31,14 +31,21 @@ func TestWallLimits(t *testing.T) {
 	for name, e := range map[string]Entry{
 		"wide":       {Prefix: netip.MustParsePrefix("192.0.0.0/15"), Until: soon},
 		"wide IPv6":  {Prefix: netip.MustParsePrefix("2001::/31"), Until: soon},
+		"multicast":  {Prefix: netip.MustParsePrefix("ff02::/64"), Until: soon},
+		"link-local": {Prefix: netip.MustParsePrefix("fe80::/64"), Until: soon},
+		"broadcast":  {Prefix: netip.MustParsePrefix("255.255.255.255/32"), Until: soon},
+		"all NAT64":  {Prefix: netip.MustParsePrefix("64:ff9b::/64"), Until: soon},
 		"long":       {Prefix: netip.MustParsePrefix("192.0.2.0/28"), Until: time.Now().Add(2 * time.Hour)},
 		"long ended": {Prefix: netip.MustParsePrefix("192.0.2.0/28"), Until: time.Date(2019, 1, 1, 0, 0, 0, 0, time.UTC)},
 	} {
 		good := Entry{Prefix: netip.MustParsePrefix("198.51.100.0/28"), Until: soon}
+		if (Limits{Min4: 16, Min6: 32, MaxTTL: time.Hour}).check(e, time.Now()) == nil { // whatever the client sends
+			t.Errorf("%s: the wall's own check took it", name)
+		}
 		if err := c.Block(t.Context(), []Entry{e, good}); err == nil || !strings.Contains(err.Error(), e.Prefix.String()) {
 			t.Errorf("%s: got %v, want a refusal that names %s", name, err, e.Prefix)
 		}
-		if es, _ := d.List(t.Context()); len(es) != 1 || es[0].Prefix != good.Prefix {
+		if es, _ := ListAll(t.Context(), d); len(es) != 1 || es[0].Prefix != good.Prefix {
 			t.Errorf("%s: the wall holds %v", name, es)
 		}
 	}
@@ -57,7 +64,7 @@ func TestWallEndsWithItsClient(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("Serve: got %v, want nothing", err)
 	}
-	if es, _ := d.List(t.Context()); len(es) != 1 {
+	if es, _ := ListAll(t.Context(), d); len(es) != 1 {
 		t.Errorf("the wall holds %v, want the block to stand", es)
 	}
 }
@@ -133,13 +140,13 @@ func TestWallManyAtOnce(t *testing.T) {
 	if err := c.Block(t.Context(), es); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.List(t.Context()); len(got) != len(es) || err != nil {
+	if got, err := ListAll(t.Context(), c); len(got) != len(es) || err != nil {
 		t.Errorf("List: got %d, %v, want %d", len(got), err, len(es))
 	}
 	if err := c.Unblock(t.Context(), ps); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.List(t.Context()); len(got) != 0 || err != nil {
+	if got, err := ListAll(t.Context(), c); len(got) != 0 || err != nil {
 		t.Errorf("List: got %d, %v, want none", len(got), err)
 	}
 }
@@ -179,7 +186,7 @@ func TestClientOfADeadWall(t *testing.T) {
 	if err := c.Block(t.Context(), []Entry{{Prefix: netip.MustParsePrefix("192.0.2.0/28"), Until: time.Now().Add(time.Hour)}}); err == nil {
 		t.Error("got no error")
 	}
-	if _, err := c.List(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "wall: ") {
+	if _, err := ListAll(t.Context(), c); err == nil || !errors.Is(err, ErrGone) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -236,7 +243,7 @@ func TestWallCuts(t *testing.T) {
 	var cut []Entry
 	var allowed []netip.Prefix
 	s := &wallServer{conn: theirs, b: d, lim: Limits{}.withDefaults(), cut: func(_ context.Context, es []Entry, allow []netip.Prefix) (int, error) {
-		if held, _ := d.List(t.Context()); len(held) == 0 {
+		if held, _ := ListAll(t.Context(), d); len(held) == 0 {
 			t.Error("cut before it was blocked")
 		}
 		cut, allowed = es, allow

@@ -35,6 +35,7 @@ const (
 	opDone    // answer: status, text
 	opEntries // answer: some of List's entries, more follow
 	opChange  // on the second stream
+	opBusy    // while an order is carried out, once a second
 )
 
 var errWire = errors.New("malformed frame")
@@ -42,7 +43,7 @@ var errWire = errors.New("malformed frame")
 // writeFrame writes one frame with one Write.
 func writeFrame(w io.Writer, o op, payload []byte) error {
 	if len(payload)+2 > maxFrame {
-		return fmt.Errorf("frame of %d bytes: over the bound of %d", len(payload), maxFrame)
+		return fmt.Errorf("frame of %d bytes exceeds the limit of %d", len(payload), maxFrame)
 	}
 	b := binary.BigEndian.AppendUint32(make([]byte, 0, len(payload)+6), uint32(len(payload)+2))
 	b = append(b, wireVersion, byte(o))
@@ -61,11 +62,11 @@ func readFrame(r io.Reader) (op, []byte, error) {
 		return 0, nil, fmt.Errorf("%w: %d bytes", errWire, n)
 	}
 	if head[4] != wireVersion {
-		return 0, nil, fmt.Errorf("%w: version %d, want %d", errWire, head[4], wireVersion)
+		return 0, nil, fmt.Errorf("%w: version %d, expected %d", errWire, head[4], wireVersion)
 	}
 	b := make([]byte, n-2)
 	if _, err := io.ReadFull(r, b); err != nil {
-		return 0, nil, fmt.Errorf("%w: cut short", errWire)
+		return 0, nil, fmt.Errorf("%w: truncated", errWire)
 	}
 	return op(head[5]), b, nil
 }
@@ -168,7 +169,7 @@ func (d *decoder) fail(what string) {
 
 func (d *decoder) take(n int) []byte {
 	if len(d.b) < n {
-		d.fail("cut short")
+		d.fail("truncated")
 		return make([]byte, n)
 	}
 	b := d.b[:n]
@@ -216,7 +217,7 @@ func (d *decoder) prefix() netip.Prefix {
 		d.fail("prefix length")
 	}
 	if d.err == nil && (p.Addr().Is4In6() || p != p.Masked()) {
-		d.fail("prefix not in its plain form")
+		d.fail("prefix not in canonical form")
 	}
 	if d.err != nil {
 		return netip.Prefix{}
@@ -283,7 +284,7 @@ func (d *decoder) policy() Policy {
 	p.Lockdown.Until = d.time()
 	for _, k := range d.prefixes(maxList) {
 		if d.err == nil && !k.IsSingleIP() {
-			d.fail("known source is no single address")
+			d.fail("known source is not a single address")
 		}
 		p.Lockdown.Known = append(p.Lockdown.Known, k.Addr())
 	}
@@ -293,7 +294,7 @@ func (d *decoder) policy() Policy {
 // end refuses what is left over.
 func (d *decoder) end() error {
 	if d.err == nil && len(d.b) > 0 {
-		d.fail("bytes left over")
+		d.fail("trailing bytes")
 	}
 	return d.err
 }

@@ -17,8 +17,10 @@ import (
 
 // Entry is one line of the audit trail, a JSON object in audit.jsonl.
 type Entry struct {
-	Time   time.Time    `json:"time"` // wall clock, when it was written
-	Seq    uint64       `json:"seq"`  // of the order or breach; several lines may share it
+	Time time.Time `json:"time"` // wall clock, when it was written
+	// At is the log's time of a breach, absent in trails of earlier versions.
+	At     time.Time    `json:"at,omitzero"`
+	Seq    uint64       `json:"seq"` // of the order or breach; several lines may share it
 	Event  string       `json:"event"`
 	Prefix netip.Prefix `json:"prefix,omitzero"`
 	By     string       `json:"by,omitempty"` // who; "" for a rule
@@ -26,6 +28,7 @@ type Entry struct {
 	Rule   string       `json:"rule,omitempty"`
 	Key    string       `json:"key,omitempty"`
 	Count  int          `json:"count,omitempty"`
+	Points int          `json:"points,omitempty"`
 	Until  time.Time    `json:"until,omitzero"`
 	Block  *Block       `json:"block,omitempty"` // of a block
 	Flag   string       `json:"flag,omitempty"`
@@ -48,7 +51,8 @@ const (
 func (e *entry) lines() []Entry {
 	base := Entry{Time: e.Time, Seq: e.Seq, By: e.By, Reason: e.Reason, Prefix: e.Prefix}
 	if e.ID != nil {
-		base.Rule, base.Key, base.Count = e.ID.Rule, clean(e.ID.Key, 200), e.Count
+		base.Rule, base.Key, base.Count, base.Points = e.ID.Rule, clean(e.ID.Key, 200), e.Count, e.Points
+		base.At = time.Unix(0, e.ID.At).UTC()
 	}
 	var out []Entry
 	add := func(event string, change func(*Entry)) {
@@ -151,6 +155,65 @@ func (a *audit) rotate() error {
 	return nil
 }
 
+// PruneAudit deletes what Options.KeepAudit lets go. Call it now and then.
+func (l *Ledger) PruneAudit(now time.Time) {
+	if l.store != nil {
+		l.store.health("old audit files", l.store.audit.prune(now, l.o.KeepAudit))
+	}
+}
+
+// prune deletes entries before they are older than keep: the file in use is put
+// aside after a quarter of that time, and a file goes three quarters after its
+// last entry.
+func (a *audit) prune(now time.Time, keep time.Duration) error {
+	if keep == 0 {
+		return nil
+	}
+	if first, ok := firstTime(a.file.path); ok && now.Sub(first) >= keep/4 {
+		if err := a.rotate(); err != nil {
+			return err
+		}
+	}
+	old, err := filepath.Glob(a.file.path + ".*")
+	if err != nil {
+		return err
+	}
+	for _, path := range old {
+		if info, err := os.Stat(path); err == nil && now.Sub(info.ModTime()) >= keep/4*3 {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// firstTime is when the first entry of a file of the trail was written.
+func firstTime(path string) (time.Time, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return time.Time{}, false
+	}
+	defer f.Close()
+	var e Entry
+	if json.NewDecoder(f).Decode(&e) != nil {
+		return time.Time{}, false
+	}
+	return e.Time, true
+}
+
+// When is when it happened: the log's time of a breach, else when the entry
+// was written.
+func (e *Entry) When() time.Time {
+	switch {
+	case !e.At.IsZero():
+		return e.At
+	case e.Event == EventBlock && e.Block != nil && !e.Block.Since.IsZero():
+		return e.Block.Since
+	}
+	return e.Time
+}
+
 // last is the number of the newest entry in the trail, 0 when it has none.
 func (a *audit) last() uint64 {
 	for _, path := range []string{a.file.path, a.file.path + ".1"} {
@@ -185,16 +248,20 @@ func lastSeq(f *os.File) uint64 {
 
 // Query chooses entries of the audit trail.
 type Query struct {
-	Addr netip.Addr // only of prefixes around it; zero: of all
-	Max  int        // at most so many, the newest; 0: 100
+	Prefix netip.Prefix     // only of prefixes that overlap it; zero: of all
+	Since  time.Time        // none before, by When
+	Want   func(Entry) bool // only these; nil: all
+	Skip   int              // leaves out so many, the newest
+	Max    int              // at most so many, the newest; 0: 100
 }
 
-// History reads the audit trail of a state directory, the newest entry first.
+// History reads the audit trail of a state directory: of the entries written
+// last those that q asks for, the newest first by When.
 // It needs no Ledger and may run beside one.
 func History(dir string, q Query) ([]Entry, error) {
 	q.Max = cmp.Or(q.Max, 100)
 	var out []Entry
-	for i := 0; len(out) < q.Max; i++ {
+	for i := 0; len(out) < q.Skip+q.Max; i++ {
 		path := filepath.Join(dir, auditName)
 		if i > 0 {
 			path = fmt.Sprintf("%s.%d", path, i)
@@ -206,8 +273,10 @@ func History(dir string, q Query) ([]Entry, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return out, err
 		}
-		out = append(out, q.pick(data, q.Max-len(out))...)
+		out = append(out, q.pick(data, q.Skip+q.Max-len(out))...)
 	}
+	out = out[min(max(q.Skip, 0), len(out)):]
+	slices.SortStableFunc(out, func(a, b Entry) int { return b.When().Compare(a.When()) })
 	return out, nil
 }
 
@@ -217,12 +286,38 @@ func (q Query) pick(data []byte, most int) []Entry {
 	for len(data) > 0 && len(out) < most {
 		data = bytes.TrimSuffix(data, []byte("\n"))
 		i := bytes.LastIndexByte(data, '\n') + 1
-		var e Entry
-		err := json.Unmarshal(data[i:], &e)
+		line := data[i:]
 		data = data[:i]
-		if err == nil && (!q.Addr.IsValid() || e.Prefix.Contains(q.Addr)) {
+		if !q.near(line) {
+			continue
+		}
+		var e Entry
+		if json.Unmarshal(line, &e) == nil && q.wants(e) {
 			out = append(out, e)
 		}
 	}
 	return out
+}
+
+func (q Query) wants(e Entry) bool {
+	return (!q.Prefix.IsValid() || e.Prefix.Overlaps(q.Prefix)) && !e.When().Before(q.Since) && (q.Want == nil || q.Want(e))
+}
+
+// near spares lines of other prefixes the decoding, which is most of the cost.
+// The first "prefix" of a line is the entry's own; within a JSON string its
+// quotes would be escaped. What it cannot read is decoded.
+func (q Query) near(line []byte) bool {
+	if !q.Prefix.IsValid() {
+		return true
+	}
+	_, rest, ok := bytes.Cut(line, []byte(`"prefix":"`))
+	if !ok {
+		return true
+	}
+	text, _, ok := bytes.Cut(rest, []byte(`"`))
+	if !ok || len(text) > 64 {
+		return true
+	}
+	p, err := netip.ParsePrefix(string(text))
+	return err != nil || p.Overlaps(q.Prefix)
 }

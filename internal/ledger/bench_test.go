@@ -10,7 +10,7 @@ import (
 )
 
 func addrOf(n uint32) netip.Addr {
-	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+	return netip.AddrFrom4([4]byte{byte(20 + n>>24), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
 // filled is a ledger of n blocks, with the usual allowlist and some logins.
@@ -32,7 +32,7 @@ func filled(tb testing.TB, dir string, n int) *Ledger {
 			Evidence: []string{"Nov 20 09:00:00 host sshd[4711]: Failed password for root from 192.0.2.1 port 40022 ssh2"}}, epoch)
 	}
 	for i := range uint32(100) {
-		l.Login("sshd", []byte("alice"), addrOf(0xc6336400+i), epoch.UnixNano())
+		l.Login("sshd", []byte("alice"), addrOf(0xc6336400+i), epoch.UnixNano(), true)
 	}
 	return l
 }
@@ -70,8 +70,8 @@ func BenchmarkOpen(b *testing.B) {
 	l.Close()
 	for b.Loop() {
 		l, _, err := Open(dir, epoch, Options{})
-		if err != nil || len(l.blocks) != 100_000 {
-			b.Fatal(err, len(l.blocks))
+		if err != nil || l.blocks.len() != 100_000 {
+			b.Fatal(err, l.blocks.len())
 		}
 		l.Close()
 	}

@@ -1,11 +1,11 @@
 package ledger
 
 import (
-	"cmp"
-	"container/heap"
 	"net/netip"
 	"slices"
 	"time"
+
+	"stoplog/internal/addr"
 )
 
 const (
@@ -21,119 +21,24 @@ const (
 	ruleWiden = "widen"
 )
 
-// record is the last block of a prefix, and the spans of those before it that
-// late lines may still fall into.
-type record struct {
-	// First what every event of the prefix asks for.
-	k            pkey
-	since, until int64 // of Block, Unix ns
-	past         int64 // where the last of spans ends
-	spans        []span
-	ended        bool // the walls were told
-	lifted       bool // until was cut short by hand
-	Block
-}
-
-// span is when a block stood, for one service or, if that is "", for all.
-type span struct {
-	since, until int64
-	service      string
-}
-
-func (s span) covers(at int64, service string) bool {
-	return s.since <= at && at < s.until && (s.service == "" || s.service == service)
-}
-
-// scope is the service whose events a block stops; "" for all.
-func (b *Block) scope() string {
-	if len(b.Ports) == 0 {
-		return ""
-	}
-	return cmp.Or(b.Service, "\x00") // by hand and with ports: of no known service
-}
-
-func (r *record) span() span { return span{r.since, r.until, r.scope()} }
-
-func (r *record) covers(at int64, service string) bool {
-	if r.since <= at && at < r.until && (len(r.Ports) == 0 || r.scope() == service) {
-		return true
-	}
-	return at < r.past && slices.ContainsFunc(r.spans, func(s span) bool { return s.covers(at, service) })
-}
-
-// replace makes b the prefix's block; what was is kept as a span up to then.
-func (r *record) replace(b Block) {
-	if r.until > r.since {
-		old := r.span()
-		old.until = min(old.until, b.Since.UnixNano())
-		r.remember(old)
-	}
-	r.Block, r.since, r.until, r.ended, r.lifted = b, b.Since.UnixNano(), b.Until.UnixNano(), false, false
-}
-
-func (r *record) remember(s span) {
-	if s.until <= s.since {
-		return
-	}
-	r.past = max(r.past, s.until)
-	if len(r.spans) >= maxSpans {
-		r.spans = slices.Delete(r.spans, 0, 1)
-	}
-	r.spans = append(r.spans, s)
-}
-
-// merge brings a block of a rule into a record: an earlier one that is found
-// again only leaves its span; one within the standing block prolongs it; a
-// later one takes its place.
-func (r *record) merge(b Block) {
-	since, until := b.Since.UnixNano(), b.Until.UnixNano()
-	switch {
-	case since < r.since:
-		r.remember(span{since, min(until, r.since), b.scope()})
-		if r.By == "" && until > r.until && until > r.since && !r.lifted {
-			r.until, r.Until, r.ended = until, b.Until, false
-		}
-	case since >= r.until || r.until == r.since:
-		r.replace(b)
-	default:
-		r.prolong(b, until)
-	}
-}
-
-// prolong keeps since, and what reaches further of the rest.
-func (r *record) prolong(b Block, until int64) {
-	if len(r.Ports) > 0 && len(b.Ports) == 0 {
-		r.remember(r.span())
-		r.Ports = nil
-	}
-	if r.Action == "slow" {
-		r.Action = b.Action
-	}
-	r.Cut = r.Cut || b.Cut
-	if r.Forever || until <= r.until {
-		return
-	}
-	action, ports, cut, since := r.Action, r.Ports, r.Cut, r.Since
-	r.Block, r.until, r.ended = b, until, false
-	r.Action, r.Ports, r.Cut, r.Since = action, ports, cut, since
-}
-
 // adopt enters a block into the ledger, by hand ones replacing what stands.
 func (l *Ledger) adopt(b Block) {
 	k := keyOf(b.Prefix)
-	r := l.blocks[k]
-	if r == nil {
+	r := l.blocks.get(k)
+	fresh := r == nil
+	if fresh {
 		l.room()
-		r = &record{k: k, Block: b, since: b.Since.UnixNano(), until: b.Until.UnixNano()}
-		l.blocks[k] = r
-		l.roster.put(r)
+		r = newRecord(k, b)
+		l.blocks.put(r)
 		l.lengths.add(k)
-		l.join(k)
+		l.join(r)
 	} else if b.By != "" && b.Since.UnixNano() >= r.since {
 		r.replace(b)
 	} else {
 		r.merge(b)
 	}
+	l.noteExcept(r)
+	l.moved(r, fresh)
 	l.keepEvidence(k, r)
 	l.wake(k, r)
 }
@@ -141,11 +46,11 @@ func (l *Ledger) adopt(b Block) {
 // wake has Expire look at k when something is due.
 func (l *Ledger) wake(k pkey, r *record) {
 	at := r.until
-	if r.Forever {
+	if r.forever {
 		at -= int64(lease / 2)
 	}
-	heap.Push(&l.ends, end{at, k})
-	if len(l.ends) > 4*(len(l.blocks)+len(l.waiting))+1024 {
+	l.ends.push(end{at, k})
+	if len(l.ends) > 2*(l.blocks.len()+len(l.waiting))+1024 {
 		l.compact()
 	}
 }
@@ -153,12 +58,13 @@ func (l *Ledger) wake(k pkey, r *record) {
 // compact drops the ends that something later took the place of.
 func (l *Ledger) compact() {
 	l.ends = l.ends[:0]
-	for k, r := range l.blocks {
+	for r := range l.blocks.all() {
+		k := r.k
 		at := r.until
 		switch {
 		case r.ended:
 			at += remember
-		case r.Forever:
+		case r.forever:
 			at -= int64(lease / 2)
 		}
 		l.ends = append(l.ends, end{at, k})
@@ -166,13 +72,13 @@ func (l *Ledger) compact() {
 	for k, b := range l.waiting {
 		l.ends = append(l.ends, end{b.Until.UnixNano(), k})
 	}
-	heap.Init(&l.ends)
+	l.ends.order()
 }
 
 // standing is the block of k as the walls should hold it at now: the record's
 // or one that waits to be found again, whichever lasts longer.
 func (l *Ledger) standing(k pkey, now int64) (Block, bool) {
-	r, p := l.blocks[k], l.waiting[k]
+	r, p := l.blocks.get(k), l.waiting[k]
 	found := r != nil && r.until > now
 	if p != nil && p.Until.UnixNano() > now && (!found || p.Until.UnixNano() > r.until) {
 		return *p, true
@@ -180,7 +86,16 @@ func (l *Ledger) standing(k pkey, now int64) (Block, bool) {
 	if !found {
 		return Block{}, false
 	}
-	return r.Block, true
+	return r.block(), true
+}
+
+// stands reports whether the walls should hold a block of k at now.
+func (l *Ledger) stands(k pkey, now int64) bool {
+	if r := l.blocks.get(k); r != nil && r.until > now {
+		return true
+	}
+	p := l.waiting[k]
+	return p != nil && p.Until.UnixNano() > now
 }
 
 // change tells the walls what became of k, before being how it stood.
@@ -200,10 +115,10 @@ func (l *Ledger) change(k pkey, before Block, stood bool, now int64) {
 // cut ends the block of k at an instant: late lines of before still fall into
 // it, and what waits to be found again loses its strikes.
 func (l *Ledger) cut(k pkey, at int64) {
-	if r := l.blocks[k]; r != nil && r.until > at {
+	if r := l.blocks.get(k); r != nil && r.until > at {
 		r.until = max(at, r.since)
-		r.Until = time.Unix(0, r.until).UTC()
-		r.ended, r.lifted, r.Forever = true, true, false
+		r.ended, r.lifted, r.forever = true, true, false
+		l.moved(r, false)
 	}
 	delete(l.waiting, k)
 	for _, p := range l.pendingOf[k] {
@@ -214,47 +129,17 @@ func (l *Ledger) cut(k pkey, at int64) {
 	}
 }
 
-// room makes room for one more record: first go those that ended, then the
-// sixty-fourth that ends soonest, by hand ones last.
-func (l *Ledger) room() {
-	if len(l.blocks) < l.o.MaxBlocks {
-		return
-	}
-	keys := make([]pkey, 0, len(l.blocks))
-	for k := range l.blocks {
-		keys = append(keys, k)
-	}
-	rank := func(k pkey) int {
-		switch r := l.blocks[k]; {
-		case r.ended:
-			return 0
-		case r.By == "":
-			return 1
-		}
-		return 2
-	}
-	slices.SortFunc(keys, func(a, b pkey) int {
-		return cmp.Or(rank(a)-rank(b), cmp.Compare(l.blocks[a].until, l.blocks[b].until), comparePrefixes(a.prefix(), b.prefix()))
-	})
-	for _, k := range keys[:max(len(keys)/64, 1)] {
-		if r := l.blocks[k]; !r.ended {
-			l.stats.Evicted++
-			delete(l.waiting, k)
-			l.out = append(l.out, Change{Op: Lift, Block: r.Block})
-		}
-		l.forget(k)
-	}
-}
-
 // forget drops the record of k.
 func (l *Ledger) forget(k pkey) {
-	if l.blocks[k] == nil {
+	r := l.blocks.get(k)
+	if r == nil {
 		return
 	}
-	delete(l.blocks, k)
-	l.roster.drop(k)
+	l.spared(r)
+	l.blocks.delete(k)
+	delete(l.excepting, k)
 	l.lengths.remove(k)
-	l.leave(k)
+	l.leave(r)
 }
 
 // end is an instant at which something about k has to be looked at.
@@ -263,26 +148,68 @@ type end struct {
 	k  pkey
 }
 
+// ends is a heap, the soonest first.
 type ends []end
 
-func (e ends) Len() int           { return len(e) }
-func (e ends) Less(i, j int) bool { return e[i].at < e[j].at }
-func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *ends) Push(x any)        { *e = append(*e, x.(end)) }
-func (e *ends) Pop() any {
-	x := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
+func (e *ends) push(x end) {
+	*e = append(*e, x)
+	e.up(len(*e) - 1)
+}
+
+// pop takes the soonest out.
+func (e *ends) pop() end {
+	h := *e
+	x, last := h[0], len(h)-1
+	h[0] = h[last]
+	*e = h[:last]
+	e.down(0)
 	return x
+}
+
+func (e *ends) order() {
+	for i := len(*e)/2 - 1; i >= 0; i-- {
+		e.down(i)
+	}
+}
+
+func (e *ends) up(i int) {
+	h := *e
+	for i > 0 {
+		parent := (i - 1) / 2
+		if h[parent].at <= h[i].at {
+			return
+		}
+		h[parent], h[i] = h[i], h[parent]
+		i = parent
+	}
+}
+
+func (e *ends) down(i int) {
+	h := *e
+	for {
+		soonest := 2*i + 1
+		if soonest >= len(h) {
+			return
+		}
+		if right := soonest + 1; right < len(h) && h[right].at < h[soonest].at {
+			soonest = right
+		}
+		if h[i].at <= h[soonest].at {
+			return
+		}
+		h[i], h[soonest] = h[soonest], h[i]
+		i = soonest
+	}
 }
 
 // expireBlocks ends the blocks that have ended by now, renews leases, and
 // drops what ended long enough ago.
 func (l *Ledger) expireBlocks(now int64) {
 	for len(l.ends) > 0 && l.ends[0].at <= now {
-		k := heap.Pop(&l.ends).(end).k
-		r := l.blocks[k]
-		if _, stands := l.standing(k, now); stands {
-			if r != nil && r.Forever {
+		k := l.ends.pop().k
+		r := l.blocks.get(k)
+		if l.stands(k, now) {
+			if r != nil && r.forever {
 				l.renew(k, r, now)
 			}
 			continue
@@ -299,17 +226,18 @@ func (l *Ledger) expireRecord(k pkey, r *record, now int64) {
 	switch {
 	case r == nil:
 		return
-	case r.Forever: // its lease ran out while nobody was there to renew it
+	case r.forever: // its lease ran out while nobody was there to renew it
 		l.renew(k, r, now)
 		return
 	case !r.ended:
 		r.ended = true
+		l.moved(r, false)
 		l.stats.Expired++
-		l.out = append(l.out, Change{Op: Lift, Block: r.Block})
+		l.out = append(l.out, Change{Op: Lift, Block: r.block()})
 	}
 	switch {
 	case r.until+remember > now:
-		heap.Push(&l.ends, end{r.until + remember, k})
+		l.ends.push(end{r.until + remember, k})
 	case !l.recovering: // else RecoveryDone does it
 		l.forget(k)
 	}
@@ -319,43 +247,61 @@ func (l *Ledger) expireRecord(k pkey, r *record, now int64) {
 func (l *Ledger) renew(k pkey, r *record, now int64) {
 	if r.until-now <= int64(lease/2) {
 		r.until = now + int64(lease)
-		r.Until, r.ended = time.Unix(0, r.until).UTC(), false
-		l.out = append(l.out, Change{Op: Set, Block: r.Block})
+		r.ended = false
+		l.moved(r, false)
+		l.out = append(l.out, Change{Op: Set, Block: r.block()})
 	}
 	l.wake(k, r)
 }
 
-// Each calls f for every block that stands at now, in no order and without
-// copying any: f must not keep or change it.
-func (l *Ledger) Each(now time.Time, f func(*Block)) { l.each(now.UnixNano(), f) }
+// Each calls f for every block that stands at now, in no order: f must not keep
+// or change it. Reason, Key and Evidence are left out.
+func (l *Ledger) Each(now time.Time, f func(*Block)) {
+	l.each(now.UnixNano(), func(r *record, p *Block) {
+		if r != nil {
+			b := r.brief()
+			p = &b
+		}
+		f(p)
+	})
+}
 
-func (l *Ledger) each(now int64, f func(*Block)) {
-	for k, r := range l.blocks {
+// each calls f for every block that stands at now, in no order: with its
+// record, or with one that waits to be found again.
+func (l *Ledger) each(now int64, f func(r *record, p *Block)) {
+	for r := range l.blocks.all() {
+		k := r.k
 		if p := l.waiting[k]; p != nil && p.Until.UnixNano() > now && (r.until <= now || p.Until.UnixNano() > r.until) {
-			f(p)
+			f(nil, p)
 		} else if r.until > now {
-			f(&r.Block)
+			f(r, nil)
 		}
 	}
 	for k, p := range l.waiting {
-		if l.blocks[k] == nil && p.Until.UnixNano() > now {
-			f(p)
+		if l.blocks.get(k) == nil && p.Until.UnixNano() > now {
+			f(nil, p)
 		}
 	}
 }
 
 // sorted lists the blocks that stand at now and that want wants, by prefix.
 func (l *Ledger) sorted(now int64, want func(netip.Prefix) bool) []Block {
-	var found []*Block
-	l.each(now, func(b *Block) {
-		if want(b.Prefix) {
-			found = append(found, b)
+	var found []netip.Prefix
+	l.each(now, func(r *record, p *Block) {
+		prefix := netip.Prefix{}
+		if r != nil {
+			prefix = r.prefix()
+		} else {
+			prefix = p.Prefix
+		}
+		if want(prefix) {
+			found = append(found, prefix)
 		}
 	})
-	slices.SortFunc(found, func(a, b *Block) int { return comparePrefixes(a.Prefix, b.Prefix) })
+	slices.SortFunc(found, comparePrefixes)
 	out := make([]Block, len(found))
-	for i, b := range found {
-		out[i] = *b
+	for i, p := range found {
+		out[i], _ = l.standing(keyOf(p), now)
 	}
 	return out
 }
@@ -366,9 +312,11 @@ func (l *Ledger) List(now time.Time) []Block {
 	return l.sorted(now.UnixNano(), func(netip.Prefix) bool { return true })
 }
 
-// Covering gives the blocks standing at now that cover addr, widest first.
-func (l *Ledger) Covering(addr netip.Addr, now time.Time) []Block {
-	return l.around(netip.PrefixFrom(addr, addr.BitLen()), now.UnixNano())
+// Covering gives the blocks standing at now that cover a, or the IPv4 client
+// that it stands for, widest first.
+func (l *Ledger) Covering(a netip.Addr, now time.Time) []Block {
+	a = addr.Of(a)
+	return l.around(netip.PrefixFrom(a, a.BitLen()), now.UnixNano())
 }
 
 // around gives the blocks that cover p, widest first.

@@ -49,8 +49,8 @@ func TestMaxBlocks(t *testing.T) {
 func TestKnownIsBounded(t *testing.T) {
 	l := fresh(t, Options{MaxKnown: 160})
 	for i := range 1000 {
-		l.Login("sshd", fmt.Appendf(nil, "user%d", i), adr("192.0.2.1"), at(i).UnixNano())
-		l.Login("sshd", nil, addrOf(uint32(i)), at(i).UnixNano())
+		l.Login("sshd", fmt.Appendf(nil, "user%d", i), adr("192.0.2.1"), at(i).UnixNano(), true)
+		l.Login("sshd", nil, addrOf(uint32(i)), at(i).UnixNano(), true)
 	}
 	if got := l.Stats(); got.Known > 160 || got.KnownEvicted == 0 {
 		t.Errorf("got %d logins, %d evicted", got.Known, got.KnownEvicted)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"stoplog/internal/addr"
 	"stoplog/internal/detect"
 )
 
@@ -45,7 +46,7 @@ func (l *Ledger) Breach(b *detect.Breach, now time.Time) Outcome {
 		l.enter(e, now.UnixNano())
 		return Outcome{}
 	}
-	d := decision{l: l, b: b, now: now.UnixNano(), e: &entry{Op: opBreach, Time: now.UTC(), ID: &id, Count: b.Count}}
+	d := decision{l: l, b: b, now: now.UnixNano(), e: &entry{Op: opBreach, Time: now.UTC(), ID: &id, Count: b.Count, Points: b.Points, Prefix: b.Prefix}}
 	for _, a := range b.Answers {
 		d.decide(a)
 	}
@@ -95,20 +96,27 @@ func (d *decision) block(p netip.Prefix, a detect.Answer) {
 	}
 	p = p.Masked()
 	k, at := keyOf(p), d.b.At
-	r := d.l.blocks[k]
+	r := d.l.blocks.get(k)
 	n := d.l.strikes.of(k, at, d.l.o.Escalation.Decay) + 1
 	stands := r != nil && r.since <= at && at < r.until
-	if r != nil && at < r.until && !r.lifted && at+int64(d.ttl(r.Strikes)) > r.since {
-		n = max(r.Strikes, 1) // within the block, or late and shortly before: the same offence
+	if r != nil && at < r.until && !r.lifted && at+int64(d.ttl(int(r.strikes))) > r.since {
+		n = max(int(r.strikes), 1) // within the block, or late and shortly before: the same offence
 	}
 	until := at + int64(d.ttl(n))
-	if stands && (r.Forever || until <= r.until) {
+	if stands && (r.forever || until <= r.until) {
 		return
 	}
 	blk := d.describe(p, a, until)
-	blk.Strikes = n
+	if blk.Strikes = n; d.b.Multiply == 1 {
+		blk.Strikes = 0 // a rule that never escalates leaves nothing behind
+	}
 	if d.l.pardoned(p.Addr(), at) {
 		blk.Strikes, blk.Until = 0, blk.Since
+	}
+	if why := d.except(&blk); why != "" {
+		d.l.stats.Refused++
+		d.out.Refused = append(d.out.Refused, fmt.Sprintf("%s: not blocking %v: %s", d.b.Rule, p, why))
+		return
 	}
 	d.set(k, blk)
 	if blk.Strikes > 0 {
@@ -144,11 +152,16 @@ func (d *decision) describe(p netip.Prefix, a detect.Answer, until int64) Block 
 	b := d.b
 	return Block{
 		Prefix: p, Rule: b.Rule, Since: time.Unix(0, b.At).UTC(), Until: time.Unix(0, until).UTC(),
-		Count: b.Count, Reason: fmt.Sprintf("%d events of %s", b.Count, clean(b.Key, 200)),
+		Count: b.Count, Points: b.Points, Reason: counted(b),
 		Action: a.Action, Ports: a.Ports, Cut: a.Cut,
 		Evidence: cleanAll(b.Evidence), Partial: b.Partial, Source: b.Source, Line: b.Line,
 		Key: clean(b.Key, 200), Service: b.Service, User: clean(b.User, 200), Level: b.Level,
 	}
+}
+
+// counted says what breached: "2 failures, 6 points, by 192.0.2.0/28".
+func counted(b *detect.Breach) string {
+	return b.Counted() + " by " + clean(b.Key, 200)
 }
 
 // flag raises a flag. While the attack goes on it is prolonged in steps, so
@@ -156,7 +169,7 @@ func (d *decision) describe(p netip.Prefix, a detect.Answer, until int64) Block 
 func (d *decision) flag(a detect.Answer) {
 	if !flagName(a.Flag) || len(d.l.flags.by) >= maxFlags && d.l.flags.by[a.Flag] == nil {
 		d.l.stats.Refused++
-		d.out.Refused = append(d.out.Refused, fmt.Sprintf("%s: not raising the flag %q", d.b.Rule, a.Flag))
+		d.out.Refused = append(d.out.Refused, fmt.Sprintf("%s: not raising flag %q", d.b.Rule, a.Flag))
 		return
 	}
 	until := d.b.At + int64(min(a.For, maxTTL))
@@ -164,14 +177,14 @@ func (d *decision) flag(a detect.Answer) {
 		return
 	}
 	s := FlagState{Name: a.Flag, Since: time.Unix(0, d.b.At).UTC(), Until: time.Unix(0, until).UTC(), Rule: d.b.Rule,
-		Reason: fmt.Sprintf("%d events of %s", d.b.Count, clean(d.b.Key, 200))}
+		Reason: counted(d.b)}
 	d.e.Flags = append(d.e.Flags, s)
 	d.l.flags.raise(s)
 	d.l.store.health("flags", d.l.flags.write(s.Name, d.now))
 }
 
 func (d *decision) lockdown(a detect.Answer) {
-	s := LockdownState{Ports: a.Ports, Since: time.Unix(0, d.b.At).UTC(), Until: time.Unix(0, d.b.At+int64(min(a.For, maxTTL))).UTC(), Rule: d.b.Rule}
+	s := LockdownState{Ports: a.Ports, Services: d.b.Services, Since: time.Unix(0, d.b.At).UTC(), Until: time.Unix(0, d.b.At+int64(min(a.For, maxTTL))).UTC(), Rule: d.b.Rule}
 	wider := d.join(&s)
 	if !wider && s.Until.Sub(d.l.lockdown.Until) < a.For/16 {
 		return
@@ -192,18 +205,28 @@ func (d *decision) join(s *LockdownState) (wider bool) {
 	if old.Until.After(s.Until) {
 		s.Until = old.Until
 	}
+	if len(old.Services) == 0 || len(s.Services) == 0 {
+		s.Services = nil
+	} else {
+		s.Services = union(old.Services, s.Services)
+	}
 	if len(old.Ports) == 0 || len(s.Ports) == 0 {
 		s.Ports = nil
 		return len(old.Ports) > 0
 	}
-	ports := slices.Clone(old.Ports)
-	for _, p := range s.Ports {
-		if !slices.Contains(ports, p) {
-			ports = append(ports, p)
+	s.Ports = union(old.Ports, s.Ports)
+	return len(s.Ports) > len(old.Ports)
+}
+
+// union is a and what of b is not in it.
+func union[T comparable](a, b []T) []T {
+	out := slices.Clone(a)
+	for _, x := range b {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
 		}
 	}
-	s.Ports = ports
-	return len(ports) > len(old.Ports)
+	return out
 }
 
 // done writes down what was decided. Of a bucket that runs over again and
@@ -221,7 +244,7 @@ func (d *decision) done() Outcome {
 		stands = max(stands, e.Lockdown.Until.UnixNano())
 	}
 	effects := len(e.Blocks)+len(e.Flags) > 0 || e.Lockdown != nil
-	if !effects && b.Count > 1 {
+	if !effects && b.Points > 1 {
 		stands = b.At + int64(d.ttl(1)) // only told: as long as it would have been blocked
 	}
 	last, known := d.l.answered[ep]
@@ -232,7 +255,7 @@ func (d *decision) done() Outcome {
 	e.Tells = stands
 	d.l.told(ep, answer{b.At, stands})
 	d.l.append(e, false)
-	d.out.Changes = d.l.out
+	d.out.Changes, d.out.Flags, d.out.Lockdown = d.l.out, e.Flags, e.Lockdown
 	if !again {
 		d.out.Answers, d.out.Fresh = d.left, true
 	}
@@ -256,25 +279,26 @@ func (l *Ledger) told(ep episode, a answer) {
 func (l *Ledger) refuse(p netip.Prefix, now int64) string {
 	switch {
 	case !p.IsValid():
-		return "no address"
+		return "not an address"
 	case p.Addr().Is4In6():
-		return "an IPv4 address written as IPv6"
+		return "it is an IPv4-mapped address"
 	case l.o.tooWide(p):
 		return "wider than the floor"
 	case l.allow.whole(p, now):
 		return "it is allowed"
 	}
-	return ""
+	return addr.Never(p)
 }
 
 // enterBlock adopts a rule's block and its strike. Of one that is over already
 // the walls never hear.
 func (l *Ledger) enterBlock(b Block, now int64) {
-	old := l.blocks[keyOf(b.Prefix)]
+	old := l.blocks.get(keyOf(b.Prefix))
 	lifted := old == nil || old.ended
 	l.adopt(b)
-	if r := l.blocks[keyOf(b.Prefix)]; lifted && r.until <= now {
+	if r := l.blocks.get(keyOf(b.Prefix)); lifted && r.until <= now {
 		r.ended = true
+		l.moved(r, false)
 	}
 	if b.Strikes > 0 {
 		l.strikes.set(keyOf(b.Prefix), b.Strikes, b.Until.UnixNano())

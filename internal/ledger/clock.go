@@ -12,7 +12,7 @@ func (l *Ledger) SetBack(by time.Duration, now time.Time) error {
 	if l.recovering || by <= 0 {
 		return nil
 	}
-	for _, r := range l.blocks {
+	for r := range l.blocks.all() {
 		r.setBack(by)
 	}
 	for i := range l.ends {
@@ -26,16 +26,6 @@ func (l *Ledger) SetBack(by time.Duration, now time.Time) error {
 	}
 	l.flags.setBack(by)
 	return l.flags.writeAll(now.UnixNano())
-}
-
-func (r *record) setBack(by time.Duration) {
-	n := int64(by)
-	r.since, r.until, r.past = r.since-n, r.until-n, r.past-n
-	r.Since, r.Until = r.Since.Add(-by), r.Until.Add(-by)
-	for i := range r.spans {
-		r.spans[i].since -= n
-		r.spans[i].until -= n
-	}
 }
 
 func (f *flags) setBack(by time.Duration) {

@@ -34,8 +34,9 @@ func (w *writer) key(k pkey) {
 // reader takes values off the front of b. After the first that is not there it
 // is bad and gives zeros.
 type reader struct {
-	b   []byte
-	bad bool
+	b       []byte
+	bad     bool
+	version byte // of the state
 }
 
 func (r *reader) int() int64 {
@@ -89,7 +90,7 @@ func (w *writer) block(b *Block) {
 	}
 	w.time(b.Since)
 	w.time(b.Until)
-	for _, n := range [...]int64{int64(b.Count), int64(b.Strikes), b.Line, int64(b.Level)} {
+	for _, n := range [...]int64{int64(b.Count), int64(b.Points), int64(b.Strikes), b.Line, int64(b.Level)} {
 		w.int(n)
 	}
 	w.bool(b.Forever)
@@ -113,7 +114,11 @@ func (r *reader) block() Block {
 		*s = r.text()
 	}
 	b.Since, b.Until = r.time(), r.time()
-	b.Count, b.Strikes, b.Line, b.Level = int(r.int()), int(r.int()), r.int(), int(r.int())
+	b.Count = int(r.int())
+	if b.Points = b.Count; r.version > 1 {
+		b.Points = int(r.int())
+	}
+	b.Strikes, b.Line, b.Level = int(r.int()), r.int(), int(r.int())
 	b.Forever, b.Cut, b.Partial = r.bool(), r.bool(), r.bool()
 	for range r.count() {
 		b.Ports = append(b.Ports, detect.Ports{Proto: r.text(), From: uint16(r.int()), To: uint16(r.int())})
@@ -124,7 +129,9 @@ func (r *reader) block() Block {
 	return b
 }
 
-const stateVersion = 1
+// stateVersion 1 lacked the points of blocks, 2 which logins were verified: all
+// of them were.
+const stateVersion = 3
 
 // small is the part of the state that is little and saved as JSON.
 type small struct {
@@ -133,6 +140,7 @@ type small struct {
 	Lockdown   LockdownState          `json:"lockdown"`
 	Pending    []*entry               `json:"pending,omitempty"`
 	Evicted    uint64                 `json:"evicted,omitempty"`
+	Except     []exception            `json:"except,omitempty"`
 }
 
 // encode appends the ledger's own state.
@@ -159,7 +167,7 @@ func (l *Ledger) encode(b []byte) ([]byte, error) {
 		w.int(a.at)
 		w.int(a.until)
 	}
-	s := small{Allowances: l.allow.list(0, true), Flags: l.flags.by, Lockdown: l.lockdown, Evicted: l.stats.Evicted}
+	s := small{Allowances: l.allow.list(0, true), Flags: l.flags.by, Lockdown: l.lockdown, Evicted: l.stats.Evicted, Except: l.exceptionsSaved()}
 	l.eachPending(func(e *entry) { s.Pending = append(s.Pending, e) })
 	text, err := json.Marshal(s)
 	w.text(string(text))
@@ -167,13 +175,18 @@ func (l *Ledger) encode(b []byte) ([]byte, error) {
 }
 
 func (l *Ledger) encodeBlocks(w *writer) {
-	w.int(int64(len(l.blocks)))
-	for _, r := range l.blocks {
-		w.block(&r.Block)
+	w.int(int64(l.blocks.len()))
+	for r := range l.blocks.all() {
+		b := r.block()
+		w.block(&b)
 		w.bool(r.ended)
 		w.bool(r.lifted)
-		w.int(int64(len(r.spans)))
-		for _, s := range r.spans {
+		var spans []span
+		if r.more != nil {
+			spans = r.more.spans
+		}
+		w.int(int64(len(spans)))
+		for _, s := range spans {
 			w.int(s.since)
 			w.int(s.until)
 			w.text(s.service)
@@ -191,18 +204,19 @@ func (l *Ledger) encodeKnown(w *writer) {
 			w.b = append(w.b, g.user[:]...)
 			w.int(g.since)
 			w.int(g.last)
+			w.int(g.proven)
 		}
 	}
 }
 
-var errState = errors.New("the ledger's part is damaged or of another version")
+var errState = errors.New("the ledger's section is corrupt or of another version")
 
 // decode fills an empty ledger with what encode wrote.
 func (l *Ledger) decode(b []byte, now int64) error {
-	if len(b) == 0 || b[0] != stateVersion {
+	if len(b) == 0 || b[0] == 0 || b[0] > stateVersion {
 		return errState
 	}
-	r := &reader{b: b[1:]}
+	r := &reader{b: b[1:], version: b[0]}
 	l.decodeBlocks(r)
 	l.decodeKnown(r)
 	for range r.count() {
@@ -229,6 +243,7 @@ func (l *Ledger) decode(b []byte, now int64) error {
 		l.flags.by = s.Flags
 	}
 	l.lockdown, l.stats.Evicted = s.Lockdown, s.Evicted
+	l.restoreExceptions(s.Except)
 	for _, e := range s.Pending {
 		if e != nil && e.Op == opBreach && e.usable() {
 			l.wait(e, now)
@@ -242,22 +257,19 @@ func (l *Ledger) decodeBlocks(r *reader) {
 	l.ends = make(ends, 0, n)
 	for range n {
 		b := r.block()
-		rec := &record{Block: b, since: b.Since.UnixNano(), until: b.Until.UnixNano(), ended: r.bool(), lifted: r.bool()}
-		for range r.count() {
-			past := span{r.int(), r.int(), r.text()}
-			rec.spans = append(rec.spans, past)
-			rec.past = max(rec.past, past.until)
-		}
 		k := keyOf(b.Prefix)
-		rec.k = k
-		if r.bad || l.blocks[k] != nil || !sane(b.Since) || !sane(b.Until) {
+		rec := newRecord(k, b)
+		rec.ended, rec.lifted = r.bool(), r.bool()
+		for range r.count() {
+			rec.remember(span{r.int(), r.int(), r.text()})
+		}
+		if r.bad || l.blocks.get(k) != nil || !sane(b.Since) || !sane(b.Until) {
 			r.bad = true
 			return
 		}
-		l.blocks[k] = rec
-		l.roster.put(rec)
+		l.blocks.put(rec)
 		l.lengths.add(k)
-		l.join(k)
+		l.join(rec)
 		l.keepEvidence(k, rec)
 		l.wake(k, rec)
 	}
@@ -271,6 +283,9 @@ func (l *Ledger) decodeKnown(r *reader) {
 			g := login{service: r.text()}
 			copy(g.user[:], r.bytes(16))
 			g.since, g.last = r.int(), r.int()
+			if g.proven = g.last; r.version > 2 {
+				g.proven = r.int()
+			}
 			l.known.by[a] = append(l.known.by[a], g)
 			l.known.see(a)
 			l.known.n++

@@ -47,14 +47,14 @@ func (p *pour) observe(g detect.Gate, addr netip.Addr, at int64) []*detect.Breac
 		capacity = 1
 	}
 	if n, over := p.bucket(prefix.String(), at, capacity, 20e9); over {
-		out = append(out, &detect.Breach{At: at, Rule: "ssh", Key: prefix.String(), Prefix: prefix, Addr: addr, Count: n,
+		out = append(out, &detect.Breach{At: at, Rule: "ssh", Key: prefix.String(), Prefix: prefix, Addr: addr, Count: n, Points: n,
 			Answers: []detect.Answer{{Kind: detect.Block}, {Kind: detect.Notify, Target: "ops"}}})
 	}
 	if p.flag == "" {
 		return out
 	}
 	if n, over := p.bucket("all", at, 12, 1e9); over {
-		out = append(out, &detect.Breach{At: at, Rule: "flood", Key: "all", Addr: addr, Count: n,
+		out = append(out, &detect.Breach{At: at, Rule: "flood", Key: "all", Addr: addr, Count: n, Points: n,
 			Answers: []detect.Answer{{Kind: detect.RaiseFlag, Flag: p.flag, For: 40 * time.Second}, {Kind: detect.Notify, Target: "ops"}}})
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"stoplog/internal/atomicfile"
 	"strings"
 	"time"
 )
@@ -188,16 +189,7 @@ func (f *flags) writeAll(now int64) error {
 	return errors.Join(errs...)
 }
 
-// replace writes a file as a whole: beside it, then in its place.
+// replace writes a file that others read, which was there never or whole.
 func replace(path string, mode os.FileMode, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when all went well
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return atomicfile.Write(path, data, func(f *os.File, _ fs.FileInfo) error { return f.Chmod(mode) })
 }

@@ -2,24 +2,29 @@ package ledger
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
+
+	"stoplog/internal/addr"
 )
 
-// tooLong is why a time by hand is refused.
-const tooLong = "a time up to 36500d is wanted"
+// tooLong is the reason for refusing a time set by hand.
+const tooLong = "expected a time of at most 36500d"
 
-// BlockByHand blocks p for ttl, or for good when ttl is 0, in place of what
-// stands there. A non-nil error with changes means that the order was carried
-// out but is not on disk.
+// BlockByHand blocks p for ttl, or without end if ttl is 0, and replaces any
+// block of p. A non-nil error together with changes means that the block was set
+// but is not on disk.
 func (l *Ledger) BlockByHand(p netip.Prefix, ttl time.Duration, reason, by string, now time.Time) ([]Change, error) {
 	l.out = nil
+	p = addr.OfPrefix(p)
 	if why := l.refuse(p, now.UnixNano()); why != "" {
 		return nil, fmt.Errorf("not blocking %v: %s", p, why)
 	}
 	if ttl < 0 || ttl > maxTTL {
-		return nil, fmt.Errorf("not blocking %v for %v: %s", p, ttl, tooLong)
+		return nil, fmt.Errorf("not blocking %v: %s", p, tooLong)
 	}
 	b := l.byHand(p, ttl, now)
 	b.Reason, b.By = clean(reason, 500), cmp.Or(clean(by, 100), "hand")
@@ -34,6 +39,48 @@ func (l *Ledger) byHand(p netip.Prefix, ttl time.Duration, now time.Time) Block 
 		b.Until, b.Forever = now.Add(lease), true
 	}
 	return b
+}
+
+// found names blocks, and their reason, that a firewall held when the state was lost.
+const (
+	ruleFound   = "found"
+	reasonFound = "found in the kernel"
+)
+
+// maxFound bounds the blocks of one entry of the journal.
+const maxFound = 256
+
+// Found takes over blocks that a firewall holds and that the ledger knows
+// nothing of, with their prefix, end, action and ports. Those that may not be
+// blocked, have ended, or stand already are left out. It returns how many were
+// taken, and does not wait for the disk: Save is to follow.
+func (l *Ledger) Found(bs []Block, now time.Time) (int, error) {
+	l.out = nil
+	var taken []*Block
+	for _, b := range bs {
+		if !b.Until.After(now) || l.refuse(b.Prefix, now.UnixNano()) != "" {
+			continue
+		}
+		if _, stands := l.standing(keyOf(b.Prefix), now.UnixNano()); stands {
+			continue
+		}
+		b.Prefix, b.Rule, b.Reason, b.Since = b.Prefix.Masked(), ruleFound, reasonFound, now.UTC()
+		if most := now.Add(maxTTL); b.Until.After(most) {
+			b.Until = most
+		}
+		taken = append(taken, &b)
+		if l.blocks.len()+len(taken) >= l.o.MaxBlocks {
+			break
+		}
+	}
+	var errs []error
+	for part := range slices.Chunk(taken, maxFound) {
+		e := &entry{Op: opBlock, Time: now.UTC(), By: "stoplog", Reason: reasonFound, Blocks: part}
+		l.carryOut(e, now.UnixNano())
+		errs = append(errs, l.append(e, false))
+	}
+	l.out = nil // the walls hold them
+	return len(taken), errors.Join(errs...)
 }
 
 // order carries out an order by hand, tells the walls, and has it on disk
@@ -108,9 +155,9 @@ func (e *entry) forget() []netip.Prefix {
 func (l *Ledger) Unblock(p netip.Prefix, by string, now time.Time) (Lifted, error) {
 	l.out = nil
 	if !p.IsValid() {
-		return Lifted{}, fmt.Errorf("not a prefix: %v", p)
+		return Lifted{}, fmt.Errorf("%v is not a prefix", p)
 	}
-	p = p.Masked()
+	p = addr.OfPrefix(p)
 	blocks := l.sorted(now.UnixNano(), func(q netip.Prefix) bool { return within(q, p) || within(p, q) })
 	if len(blocks) == 0 {
 		return Lifted{}, nil
@@ -130,9 +177,9 @@ func (l *Ledger) Allow(p netip.Prefix, ttl time.Duration, reason, by string, now
 	case !p.IsValid() || p.Addr().Is4In6():
 		return Lifted{}, fmt.Errorf("not allowing %v: not a prefix", p)
 	case ttl < 0 || ttl > maxTTL:
-		return Lifted{}, fmt.Errorf("not allowing %v for %v: %s", p, ttl, tooLong)
+		return Lifted{}, fmt.Errorf("not allowing %v: %s", p, tooLong)
 	case len(l.allow.hand) >= maxByHand:
-		return Lifted{}, fmt.Errorf("not allowing %v: %d prefixes are allowed by hand already", p, maxByHand)
+		return Lifted{}, fmt.Errorf("not allowing %v: there are already %d prefixes allowed by hand", p, maxByHand)
 	}
 	p, now = p.Masked(), now.UTC()
 	a := Allowance{Prefix: p, Since: now, Reason: clean(reason, 500), By: cmp.Or(clean(by, 100), "hand")}
@@ -191,11 +238,12 @@ func (l *Ledger) SetOptions(o Options, now time.Time) (Lifted, error) {
 	return lifted, nil
 }
 
-// liftAllowed lifts the blocks of which every address is exempt now.
+// liftAllowed lifts the blocks of which every address is exempt now, and those
+// of addresses that are never blocked, which an older version may have set.
 func (l *Ledger) liftAllowed(now time.Time) Lifted {
 	n := now.UnixNano()
 	all := newRanges(l.allow.standing(n))
-	blocks := l.sorted(n, all.coversAll)
+	blocks := l.sorted(n, func(p netip.Prefix) bool { return all.coversAll(p) || addr.Never(p) != "" })
 	if len(blocks) == 0 {
 		return Lifted{}
 	}
@@ -209,7 +257,7 @@ func (l *Ledger) liftAllowed(now time.Time) Lifted {
 func (l *Ledger) deny(now time.Time) {
 	n, want := now.UnixNano(), map[pkey]bool{}
 	var blocks []*Block
-	for _, p := range minimal(l.o.Deny) {
+	for _, p := range minimal(canonical(l.o.Deny)) {
 		k := keyOf(p)
 		want[k] = true
 		if old, stands := l.standing(k, n); (!stands || !old.Forever) && l.refuse(p, n) == "" {
@@ -231,15 +279,24 @@ func (l *Ledger) deny(now time.Time) {
 	l.append(e, false)
 }
 
+// canonical gives the prefixes that ps are blocked as.
+func canonical(ps []netip.Prefix) []netip.Prefix {
+	out := make([]netip.Prefix, len(ps))
+	for i, p := range ps {
+		out[i] = addr.OfPrefix(p)
+	}
+	return out
+}
+
 // RaiseFlag raises a flag by hand for ttl, or changes its end.
 func (l *Ledger) RaiseFlag(name string, ttl time.Duration, reason, by string, now time.Time) error {
 	switch {
 	case !flagName(name):
-		return fmt.Errorf("not raising the flag %q: names are of a-z, 0-9 and -, up to 64 letters", name)
+		return fmt.Errorf("not raising flag %q: a name has at most 64 characters a-z, 0-9 and -", name)
 	case ttl <= 0 || ttl > maxTTL:
-		return fmt.Errorf("not raising the flag %s for %v: %s", name, ttl, tooLong)
+		return fmt.Errorf("not raising flag %s: %s", name, tooLong)
 	case len(l.flags.by) >= maxFlags && l.flags.by[name] == nil:
-		return fmt.Errorf("not raising the flag %s: %d are up", name, maxFlags)
+		return fmt.Errorf("not raising flag %s: %d flags are raised", name, maxFlags)
 	}
 	now = now.UTC()
 	s := FlagState{Name: name, Since: now, Until: now.Add(ttl), Reason: clean(reason, 500), By: cmp.Or(clean(by, 100), "hand")}

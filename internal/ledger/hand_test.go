@@ -245,6 +245,36 @@ func TestLockdown(t *testing.T) {
 	}
 }
 
+// A lockdown lets in who is known-good for what its rule looks at. Two that stand
+// together let in who is known-good for one of them, and anybody known-good when
+// one of the rules looks at every service.
+func TestLockdownOfServices(t *testing.T) {
+	l := fresh(t, Options{})
+	lock := func(second int, services ...string) []string {
+		b := breach("192.0.2.0/28", second)
+		b.Rule, b.Services = fmt.Sprint(services), services
+		b.Answers = []detect.Answer{{Kind: detect.Lockdown, For: 5 * time.Minute}}
+		l.Breach(b, at(second))
+		return l.Lockdown().Services
+	}
+	for i, c := range []struct {
+		services []string
+		want     string
+	}{
+		{[]string{"sshd"}, "[sshd]"},
+		{[]string{"dovecot", "sshd"}, "[sshd dovecot]"},
+		{nil, "[]"},
+		{[]string{"sshd"}, "[]"},
+	} {
+		if got := fmt.Sprint(lock(i*100, c.services...)); got != c.want {
+			t.Errorf("after %v: got %s, want %s", c.services, got, c.want)
+		}
+	}
+	if got := fmt.Sprint(lock(2000, "sshd")); got != "[sshd]" {
+		t.Errorf("once those are over: got %s, want [sshd]", got)
+	}
+}
+
 // TestLockdownsOfTwoRules wants the ports of both to be shut, after a restart too.
 func TestLockdownsOfTwoRules(t *testing.T) {
 	dir := t.TempDir()
@@ -306,7 +336,7 @@ func TestToldOnce(t *testing.T) {
 		t.Errorf("observing: told %d times, want 3", told)
 	}
 	login := breach("192.0.2.0/28", 0)
-	login.Rule, login.Count, login.Answers = "new-login", 1, []detect.Answer{{Kind: detect.Notify}}
+	login.Rule, login.Count, login.Points, login.Answers = "new-login", 1, 1, []detect.Answer{{Kind: detect.Notify}}
 	for range 3 {
 		if out := l.Breach(login, at(0)); !out.Fresh || len(out.Answers) != 1 {
 			t.Errorf("a login: got %+v, want to be told", out)

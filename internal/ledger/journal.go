@@ -25,6 +25,7 @@ type entry struct {
 	Reason   string         `json:"reason,omitempty"`
 	ID       *breachID      `json:"id,omitempty"`
 	Count    int            `json:"count,omitempty"`
+	Points   int            `json:"points,omitempty"`
 	Blocks   []*Block       `json:"blocks,omitempty"`
 	Flags    []FlagState    `json:"flags,omitempty"`
 	Lockdown *LockdownState `json:"lockdown,omitempty"`

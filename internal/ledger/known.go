@@ -35,11 +35,14 @@ func (k *known) see(a [16]byte) {
 	k.maybe[word] |= mask
 }
 
-// login vouches for events of since ≤ at < last + lasts.
+// login vouches for events of since ≤ at < last + lasts: they have more room.
+// Only what no local user can have forged lets an address through a lockdown or
+// a block of its neighbours; proven is when such a line came last, 0 if none did.
 type login struct {
 	service     string
 	user        [16]byte // beginning of the SHA-256 of the name
 	since, last int64
+	proven      int64
 }
 
 func userSum(user []byte) [16]byte {
@@ -47,23 +50,44 @@ func userSum(user []byte) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// add remembers a login; false when it was known-good already.
-func (k *known) add(service string, user []byte, addr netip.Addr, at int64) bool {
+// network is the key of what addr shares with its household: the /64 of an IPv6
+// address, whose other half changes every day, and an IPv4 address itself.
+func network(addr netip.Addr) [16]byte {
+	a := addr.As16()
+	if !addr.Unmap().Is4() {
+		clear(a[8:])
+	}
+	return a
+}
+
+// add remembers a login, of the address and of its network; false when it was
+// known-good already.
+func (k *known) add(service string, user []byte, addr netip.Addr, at int64, verified bool) bool {
 	if k.lasts == 0 || !addr.IsValid() {
 		return true
 	}
-	a, u := addr.As16(), userSum(user)
+	var proven int64
+	if verified {
+		proven = at
+	}
+	a, u := network(addr), userSum(user)
+	if exact := addr.As16(); exact != a {
+		k.enter(exact, u, service, at, proven)
+	}
+	return k.enter(a, u, service, at, proven)
+}
+
+func (k *known) enter(a, u [16]byte, service string, at, proven int64) (fresh bool) {
 	i := slices.IndexFunc(k.by[a], func(l login) bool { return l.service == service && l.user == u })
 	if i < 0 {
-		k.insert(a, login{service, u, at, at})
+		k.insert(a, login{service, u, at, at, proven})
 		return true
 	}
 	l := &k.by[a][i]
-	fresh := at >= l.last+k.lasts
-	if fresh {
+	if fresh = at >= l.last+k.lasts; fresh {
 		l.since = at
 	}
-	l.since, l.last = min(l.since, at), max(l.last, at)
+	l.since, l.last, l.proven = min(l.since, at), max(l.last, at), max(l.proven, proven)
 	return fresh
 }
 
@@ -96,17 +120,20 @@ func (k *known) shed() {
 			lasts = append(lasts, l.last)
 		}
 	}
-	slices.Sort(lasts)
 	before := k.n
-	k.prune(lasts[k.max/16])
+	k.prune(nth(lasts, k.max/16))
 	k.evicted += uint64(before - k.n)
 }
 
 // prune forgets the logins of that instant and before.
 func (k *known) prune(last int64) {
+	over := func(l login) bool { return l.last <= last }
 	for a, ls := range k.by {
+		if !slices.ContainsFunc(ls, over) {
+			continue
+		}
 		was := len(ls)
-		ls = slices.DeleteFunc(ls, func(l login) bool { return l.last <= last })
+		ls = slices.DeleteFunc(ls, over)
 		k.n -= was - len(ls)
 		if k.by[a] = ls; len(ls) == 0 {
 			delete(k.by, a)
@@ -115,12 +142,13 @@ func (k *known) prune(last int64) {
 }
 
 // good reports whether some login vouches for addr at the instant at: of the
-// service, or of any if that is "", and of the user unless that is nil.
+// service, or of any if that is "", and of the user unless that is nil. An IPv6
+// address is as good as the others of its /64.
 func (k *known) good(addr netip.Addr, service string, user []byte, at int64) bool {
 	if k.n == 0 {
 		return false
 	}
-	a := addr.As16()
+	a := network(addr)
 	if word, mask := bit(a); k.maybe[word]&mask == 0 {
 		return false
 	}
@@ -137,18 +165,28 @@ func (k *known) good(addr netip.Addr, service string, user []byte, at int64) boo
 	})
 }
 
-// addrs lists the addresses that some login vouches for at now, those of the
-// latest logins first, at most so many.
-func (k *known) addrs(now int64, most int) []netip.Addr {
+// addrs lists the addresses from which a proven login to one of the services, or
+// to any if there are none, came less than lasts before now: the latest first, at
+// most so many.
+func (k *known) addrs(services []string, now int64, most int) []netip.Addr {
 	type seen struct {
 		addr netip.Addr
 		last int64
 	}
 	var all []seen
 	for a, ls := range k.by {
-		last := slices.MaxFunc(ls, func(x, y login) int { return cmp.Compare(x.last, y.last) }).last
-		if now < last+k.lasts {
-			all = append(all, seen{netip.AddrFrom16(a).Unmap(), last})
+		addr := netip.AddrFrom16(a).Unmap()
+		if !addr.Is4() && binary.BigEndian.Uint64(a[8:]) == 0 {
+			continue // a network: no host has that address
+		}
+		var last int64
+		for _, l := range ls {
+			if len(services) == 0 || slices.Contains(services, l.service) {
+				last = max(last, l.proven)
+			}
+		}
+		if last != 0 && now < last+k.lasts {
+			all = append(all, seen{addr, last})
 		}
 	}
 	slices.SortFunc(all, func(x, y seen) int { return cmp.Or(cmp.Compare(y.last, x.last), x.addr.Compare(y.addr)) })

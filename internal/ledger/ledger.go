@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"stoplog/internal/addr"
 	"stoplog/internal/detect"
 )
 
@@ -15,11 +16,12 @@ import (
 type Ledger struct {
 	o Options
 
-	blocks  map[pkey]*record
-	roster  roster  // of blocks
-	lengths lengths // of the prefixes in blocks
-	ends    ends
-	members map[pkey]map[pkey]struct{} // prefixes by the network they may widen to
+	blocks    records
+	lengths   lengths // of the prefixes in blocks
+	ends      ends
+	victims   victims           // nil until there are too many
+	members   map[pkey]*record  // the first of the prefixes of each network that may be widened to
+	excepting map[pkey]struct{} // the blocks that have exceptions
 
 	allow    allowlist
 	known    known
@@ -46,11 +48,11 @@ type Ledger struct {
 // newLedger makes an empty one that keeps nothing on disk.
 func newLedger(o Options) *Ledger {
 	l := &Ledger{
-		blocks:   map[pkey]*record{},
 		forgiven: map[pkey]int64{},
 		answered: map[episode]answer{},
-		members:  map[pkey]map[pkey]struct{}{},
+		members:  map[pkey]*record{},
 		pending:  map[breachID][]*entry{}, pendingOf: map[pkey][]*Block{}, waiting: map[pkey]*Block{},
+		excepting:  map[pkey]struct{}{},
 		recovering: true,
 	}
 	l.allow.hand = map[pkey][]allowed{}
@@ -72,41 +74,49 @@ func (l *Ledger) use(o Options) {
 }
 
 // Verdict judges an event's source at the event time. It implements
-// detect.Gate, as KnownAddr and Flag do.
-func (l *Ledger) Verdict(addr netip.Addr, service string, user []byte, at int64) detect.Verdict {
+// detect.Gate, as KnownAddr and Flag do. An IPv6 address that stands for an
+// IPv4 client is judged as that client; the allowlist may hold either.
+func (l *Ledger) Verdict(from netip.Addr, service string, user []byte, at int64) detect.Verdict {
+	a := addr.Of(from)
 	switch {
-	case !addr.IsValid():
+	case !a.IsValid():
 		return detect.Stranger
-	case l.allow.judges(addr, at) || l.pardoned(addr, at):
+	case l.allow.judges(a, at) || a != from && l.allow.judges(from, at) || l.pardoned(a, at):
 		return detect.Allowed
-	case l.blocked(addr, service, at):
+	case l.blocked(a, service, at):
 		return detect.Blocked
-	case user != nil && l.known.good(addr, service, user, at):
+	case user != nil && l.known.good(a, service, user, at):
 		return detect.KnownGood
 	}
 	return detect.Stranger
 }
 
-// Look notes that Verdict is asked about addr soon, and Fetch has what it then
-// needs in the processor's cache: over many addresses the waits for memory
-// overlap. Neither changes an answer.
-func (l *Ledger) Look(addr netip.Addr) {
-	for _, n := range l.lengths.of(addr) {
-		l.roster.look(keyAt(addr, n))
-	}
-}
-
-// Fetch is for what was noted since it was called last.
-func (l *Ledger) Fetch() { l.roster.fetch() }
-
 // blocked reports whether a block stood at an event's time.
 func (l *Ledger) blocked(addr netip.Addr, service string, at int64) bool {
+	return l.holding(addr, service, at) != nil
+}
+
+// holding is the block that stood at an event's time, nil when there was none.
+func (l *Ledger) holding(addr netip.Addr, service string, at int64) *record {
 	for _, n := range l.lengths.of(addr) {
-		if r := l.roster.find(keyAt(addr, n)); r != nil && r.covers(at, service) {
-			return true
+		if r := l.blocks.get(keyAt(addr, n)); r != nil && r.covers(at, service) && !r.excepts(addr) {
+			return r
 		}
 	}
-	return false
+	return nil
+}
+
+// BlockedBy returns the rule and the prefix of the block that stopped an event
+// of addr; false when none did.
+func (l *Ledger) BlockedBy(from netip.Addr, service string, at int64) (rule string, p netip.Prefix, ok bool) {
+	if !from.IsValid() {
+		return "", p, false
+	}
+	r := l.holding(addr.Of(from), service, at)
+	if r == nil {
+		return "", p, false
+	}
+	return r.about.Value().rule, r.prefix(), true
 }
 
 // pardoned reports whether an unblock by hand came after the event.
@@ -128,28 +138,50 @@ func (l *Ledger) pardon(k pkey, until int64) {
 }
 
 // KnownAddr reports whether somebody logged in from addr to service lately.
-func (l *Ledger) KnownAddr(addr netip.Addr, service string, at int64) bool {
-	return addr.IsValid() && l.known.good(addr, service, nil, at)
+func (l *Ledger) KnownAddr(from netip.Addr, service string, at int64) bool {
+	return from.IsValid() && l.known.good(addr.Of(from), service, nil, at)
+}
+
+// Struck tells when the last block that gave p its strikes ended or will end;
+// false when none is left at the instant at.
+func (l *Ledger) Struck(p netip.Prefix, at int64) (ended int64, ok bool) {
+	if len(l.strikes.by) == 0 {
+		return 0, false
+	}
+	st := l.strikes.by[keyOf(p.Masked())]
+	return st.last, st.left(at, l.o.Escalation.Decay) > 0
 }
 
 // Flag reports whether the named flag was up at the event time.
 func (l *Ledger) Flag(name string, at int64) bool { return l.flags.up(name, at) }
 
-// Login remembers that user logged in to service from addr. Call it only for
-// lines that no local user can forge. It reports whether this login was not
+// Login remembers that user logged in to service from addr; verified, that no
+// local user can have forged the line. It forgives the strikes of a prefix whose
+// last block ended less than a day before, and reports whether this login was not
 // known-good before.
-func (l *Ledger) Login(service string, user []byte, addr netip.Addr, at int64) bool {
-	return l.known.add(service, user, addr, at)
+func (l *Ledger) Login(service string, user []byte, from netip.Addr, at int64, verified bool) bool {
+	from = addr.Of(from)
+	l.strikes.forgive(from, at)
+	return l.known.add(service, user, from, at, verified)
 }
 
-// KnownAddrs lists the addresses from which somebody logged in lately, at most
-// 10,000, the latest first: those that a lockdown lets in.
-func (l *Ledger) KnownAddrs(now time.Time) []netip.Addr { return l.known.addrs(now.UnixNano(), 10_000) }
+// KnownAddrs lists the addresses from which verified logins to one of the
+// services, or to any if none is named, came lately, at most 10,000, the latest
+// first.
+func (l *Ledger) KnownAddrs(now time.Time, services ...string) []netip.Addr {
+	return l.known.addrs(services, now.UnixNano(), 10_000)
+}
 
 // AllowedPrefixes lists all that is exempt now: configured, protected and by
-// hand, sorted and without those within others, for the walls and exports.
+// hand, and the exceptions of blocks of networks, sorted and without those
+// within others, for the walls and exports.
 func (l *Ledger) AllowedPrefixes(now time.Time) []netip.Prefix {
-	return l.allow.standing(now.UnixNano())
+	n := now.UnixNano()
+	all := l.allow.standing(n)
+	if in := l.excepted(n); len(in) > 0 {
+		return minimal(append(all, in...))
+	}
+	return all
 }
 
 // Allowances lists the allowances by hand, sorted by prefix.
@@ -200,12 +232,12 @@ func (l *Ledger) NextExpiry() time.Time {
 // Stats gives counts and sizes.
 func (l *Ledger) Stats() Stats {
 	s := l.stats
-	for _, r := range l.blocks {
+	for r := range l.blocks.all() {
 		if r.ended {
 			s.Ended++
 		}
 	}
-	s.Blocks, s.Pending = len(l.blocks)-s.Ended, len(l.waiting)
+	s.Blocks, s.Pending = l.blocks.len()-s.Ended, len(l.waiting)
 	s.Known, s.Strikes, s.Allowed = l.known.n, len(l.strikes.by), len(l.allow.hand)
 	s.KnownEvicted, s.StrikesEvicted = l.known.evicted, l.strikes.evicted
 	s.Journal = l.store.journalBytes()
@@ -227,8 +259,10 @@ type held struct {
 
 func (l *Ledger) keepEvidence(k pkey, r *record) {
 	e, n := &l.evidence, 0
-	for _, line := range r.Evidence {
-		n += len(line) + 16
+	if r.more != nil {
+		for _, line := range r.more.evidence {
+			n += len(line) + 16
+		}
 	}
 	if n == 0 {
 		return
@@ -237,8 +271,11 @@ func (l *Ledger) keepEvidence(k pkey, r *record) {
 	for e.bytes += n; e.bytes > e.max && len(e.queue) > 0; e.queue = e.queue[1:] {
 		old := e.queue[0]
 		e.bytes -= old.bytes
-		if o := l.blocks[old.k]; o != nil && o.since == old.since {
-			o.Evidence, o.Partial = nil, true
+		if o := l.blocks.get(old.k); o != nil && o.since == old.since {
+			o.partial = true
+			if m := o.more; m != nil {
+				o.keep(more{key: m.key, except: m.except, past: m.past, spans: m.spans})
+			}
 		}
 	}
 }

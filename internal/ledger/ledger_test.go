@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func fresh(t *testing.T, o Options) *Ledger {
 // breach is one of a prefix, at so many seconds.
 func breach(prefix string, seconds int) *detect.Breach {
 	p := pfx(prefix)
-	return &detect.Breach{At: at(seconds).UnixNano(), Rule: "ssh", Key: prefix, Prefix: p, Addr: p.Addr(), Service: "sshd", Count: 6}
+	return &detect.Breach{At: at(seconds).UnixNano(), Rule: "ssh", Key: prefix, Prefix: p, Addr: p.Addr(), Service: "sshd", Count: 6, Points: 6, Unit: "failure"}
 }
 
 // brief prints blocks as prefix+TTL.
@@ -133,9 +134,9 @@ func TestBreachOutcomes(t *testing.T) {
 		"everything":        {b: breach("0.0.0.0/0", 0), refused: "ssh: not blocking 0.0.0.0/0: wider than the floor", fresh: true},
 		"everything of six": {b: breach("::/0", 0), refused: "ssh: not blocking ::/0: wider than the floor", fresh: true},
 		"no address": {b: narrow(breach("192.0.2.0/28", 0), func(b *detect.Breach) { b.Prefix = netip.Prefix{} }),
-			refused: "ssh: not blocking invalid Prefix: no address", fresh: true},
+			refused: "ssh: not blocking invalid Prefix: not an address", fresh: true},
 		"mapped": {b: narrow(breach("192.0.2.0/28", 0), func(b *detect.Breach) { b.Prefix = pfx("::ffff:192.0.2.0/124") }),
-			refused: "ssh: not blocking ::ffff:192.0.2.0/124: an IPv4 address written as IPv6", fresh: true},
+			refused: "ssh: not blocking ::ffff:192.0.2.0/124: it is an IPv4-mapped address", fresh: true},
 		"observed": {b: narrow(breach("192.0.2.0/28", 0), func(b *detect.Breach) {
 			b.Observe = true
 			b.Answers = []detect.Answer{{}, {Kind: detect.Notify}, {Kind: detect.Exec}}
@@ -250,8 +251,8 @@ func TestExpire(t *testing.T) {
 			t.Errorf("at %d: the next is %v, which is over", c.at, next.Sub(epoch))
 		}
 	}
-	if len(l.blocks) != 0 || !l.NextExpiry().IsZero() {
-		t.Errorf("got %d records left, want none", len(l.blocks))
+	if l.blocks.len() != 0 || !l.NextExpiry().IsZero() {
+		t.Errorf("got %d records left, want none", l.blocks.len())
 	}
 }
 
@@ -323,7 +324,7 @@ func TestWidenTTL(t *testing.T) {
 func TestKnownGood(t *testing.T) {
 	l := fresh(t, Options{KnownGood: time.Hour})
 	owner := adr("192.0.2.7")
-	if !l.Login("sshd", []byte("alice"), owner, at(0).UnixNano()) || l.Login("sshd", []byte("alice"), owner, at(60).UnixNano()) {
+	if !l.Login("sshd", []byte("alice"), owner, at(0).UnixNano(), true) || l.Login("sshd", []byte("alice"), owner, at(60).UnixNano(), true) {
 		t.Error("the first login is new, the second is not")
 	}
 	for _, c := range []struct {
@@ -347,15 +348,37 @@ func TestKnownGood(t *testing.T) {
 			t.Errorf("%+v: known: got %v", c, got)
 		}
 	}
-	l.Login("imap", nil, adr("2001:db8::1"), at(70).UnixNano())
+	l.Login("imap", nil, adr("2001:db8::1"), at(70).UnixNano(), true)
 	if got := fmt.Sprint(l.KnownAddrs(at(100))); got != "[2001:db8::1 192.0.2.7]" {
 		t.Errorf("addresses: got %s", got)
 	}
-	if !l.Login("sshd", []byte("alice"), owner, at(90000).UnixNano()) {
+	if got := fmt.Sprint(l.KnownAddrs(at(100), "sshd", "dropbear")); got != "[192.0.2.7]" {
+		t.Errorf("addresses of sshd: got %s", got)
+	}
+	if !l.KnownAddr(adr("2001:db8::77"), "imap", at(100).UnixNano()) || l.KnownAddr(adr("2001:db8:0:1::1"), "imap", at(100).UnixNano()) {
+		t.Error("an IPv6 address is known by its /64, and by no more")
+	}
+	// A line that anybody may have written gives room, and nothing else.
+	l.Login("sshd", []byte("carol"), adr("192.0.2.99"), at(70).UnixNano(), false)
+	if v := l.Verdict(adr("192.0.2.99"), "sshd", []byte("carol"), at(100).UnixNano()); v != detect.KnownGood {
+		t.Errorf("an unverified login: got %v, want more room", v)
+	}
+	if got := fmt.Sprint(l.KnownAddrs(at(100), "sshd")); got != "[192.0.2.7]" {
+		t.Errorf("an unverified login passes a lockdown: got %s", got)
+	}
+	l.Login("sshd", []byte("alice"), owner, at(3000).UnixNano(), false)
+	if got := fmt.Sprint(l.KnownAddrs(at(3700), "sshd")); got != "[]" {
+		t.Errorf("an unverified login prolongs a verified one: got %s", got)
+	}
+	l.Login("sshd", []byte("carol"), adr("192.0.2.99"), at(3700).UnixNano(), true)
+	if got := fmt.Sprint(l.KnownAddrs(at(3800), "sshd")); got != "[192.0.2.99]" {
+		t.Errorf("once verified: got %s", got)
+	}
+	if !l.Login("sshd", []byte("alice"), owner, at(90000).UnixNano(), true) {
 		t.Error("a login after the hour is new again")
 	}
 	off := fresh(t, Options{KnownGood: -1})
-	if !off.Login("sshd", nil, owner, 0) || off.KnownAddr(owner, "sshd", 0) {
+	if !off.Login("sshd", nil, owner, 0, true) || off.KnownAddr(owner, "sshd", 0) {
 		t.Error("switched off: nobody is known")
 	}
 }
@@ -375,5 +398,48 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	}
 	if _, _, err := Open("/no/such/place", epoch, Options{}); err == nil {
 		t.Error("no directory: got no error")
+	}
+}
+
+// TestBreachWithinABlock: a breach that a standing block answers already is
+// told once for each rule, writes nothing after that and changes nothing.
+func TestBreachWithinABlock(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := opened(t, dir, at(0), Options{})
+	l.RecoveryDone(at(0))
+	long := breach("192.0.2.0/28", 0)
+	long.TTL = time.Hour
+	l.Breach(long, at(0))
+	written := int64(0)
+	for i := range 3 {
+		short := breach("192.0.2.0/28", 60+i)
+		short.Rule, short.TTL = "other", time.Minute
+		if out := l.Breach(short, at(60+i)); len(out.Changes) > 0 || out.Fresh != (i == 0) {
+			t.Errorf("breach %d: got %s, fresh %v", i, changes(out.Changes), out.Fresh)
+		}
+		if i > 0 && l.store.journal.bytes != written {
+			t.Errorf("breach %d: %d bytes were written", i, l.store.journal.bytes-written)
+		}
+		written = l.store.journal.bytes
+	}
+	if b := l.List(at(60)); len(b) != 1 || b[0].Rule != "ssh" || !b[0].Until.Equal(at(3600)) {
+		t.Errorf("got %+v, want the first", b)
+	}
+}
+
+// TestBlockExplains: a block says everything that the breach told.
+func TestBlockExplains(t *testing.T) {
+	l := fresh(t, Options{})
+	b := breach("192.0.2.0/28", 0)
+	b.Source, b.Line, b.User, b.Level, b.Partial = "auth.log", 123, "root", 1, true
+	b.Evidence = []string{"the line"}
+	ports := []detect.Ports{{Proto: "tcp", From: 22, To: 22}}
+	b.Answers = []detect.Answer{{Kind: detect.Block, Action: "reject", Ports: ports, Cut: true}}
+	l.Breach(b, at(0))
+	want := Block{Prefix: b.Prefix, Rule: "ssh", Since: at(0).UTC(), Until: at(600).UTC(), Count: 6, Points: 6, Strikes: 1,
+		Reason: b.Counted() + " by 192.0.2.0/28", Action: "reject", Ports: ports, Cut: true, Evidence: b.Evidence, Partial: true,
+		Source: "auth.log", Line: 123, Key: "192.0.2.0/28", Service: "sshd", User: "root", Level: 1}
+	if got := l.List(at(1)); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

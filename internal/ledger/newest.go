@@ -13,7 +13,11 @@ import (
 func (l *Ledger) Newest(now time.Time, want func(*Block) bool, offset, limit int) (page []Block, matches, total int) {
 	at, most := now.UnixNano(), max(offset, 0)+max(limit, 0)
 	var kept oldestFirst
-	see := func(b *Block) {
+	see := func(r *record, b *Block) {
+		if r != nil {
+			full := r.block()
+			b = &full
+		}
 		total++
 		if !want(b) {
 			return

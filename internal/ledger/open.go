@@ -44,11 +44,12 @@ func load(s *store, o Options, now time.Time) (*Ledger, *Recovered) {
 	rec := &Recovered{}
 	snap, notes := s.load()
 	rec.Notes = notes
+	damaged := len(notes) > 0
 	l, after := newLedger(o), uint64(0)
 	if snap != nil {
 		if err := l.decode(snap.parts[own], now.UnixNano()); err != nil {
 			rec.Notes = append(rec.Notes, s.setAside("state", err))
-			l, snap = newLedger(o), nil
+			l, snap, damaged = newLedger(o), nil, true
 		}
 	}
 	if snap != nil {
@@ -59,6 +60,7 @@ func load(s *store, o Options, now time.Time) (*Ledger, *Recovered) {
 	l.store = s
 	es, notes := s.entries(after)
 	rec.Notes = append(rec.Notes, notes...)
+	rec.Lost = snap == nil && (damaged || len(es) == 0)
 	told := s.audit.last()
 	for _, e := range es {
 		l.redo(e, rec, now.UnixNano())
@@ -101,7 +103,7 @@ func (l *Ledger) Save(now time.Time, parts map[string][]byte) error {
 // append writes an entry down.
 func (l *Ledger) append(e *entry, sync bool) error {
 	if err := l.store.write(e, sync); err != nil {
-		return fmt.Errorf("done, but not written down: %w", err)
+		return fmt.Errorf("done, but not saved: %w", err)
 	}
 	return nil
 }
@@ -116,7 +118,7 @@ func (l *Ledger) Health() []string {
 		out = append(out, clean(l.store.ill[part], 500))
 	}
 	if n := len(l.store.lost) + l.store.dropped; n > 0 {
-		out = append(out, fmt.Sprintf("%d entries are not on disk yet", n))
+		out = append(out, fmt.Sprintf("%d entries are not saved yet", n))
 	}
 	return out
 }

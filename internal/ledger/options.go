@@ -37,14 +37,14 @@ func (o *Options) check() error {
 		}
 	}
 	e := o.Escalation
-	bad(e.TTL < 0 || e.Max < 0 || e.Decay < 0, "negative time in the escalation: %v, %v, %v", e.TTL, e.Max, e.Decay)
+	bad(e.TTL < 0 || e.Max < 0 || e.Decay < 0, "negative ttl, max or decay: %v, %v, %v", e.TTL, e.Max, e.Decay)
 	bad(e.Multiply != e.Multiply, "multiply is not a number")
 	bad(o.Floor4 < 1 || o.Floor4 > 32, "IPv4 floor /%d is not within /1 and /32", o.Floor4)
 	bad(o.Floor6 < 1 || o.Floor6 > 128, "IPv6 floor /%d is not within /1 and /128", o.Floor6)
-	bad(o.Widen.Count < 0, "widening at a negative count")
-	bad(o.Widen.Count > 0 && (o.Widen.Bits4 < o.Floor4 || o.Widen.Bits6 < o.Floor6), "widening beyond the floor")
-	bad(o.MaxBlocks < 16 || o.MaxKnown < 16 || o.MaxStrikes < 16, "a maximum below 16")
-	bad(o.MaxEvidence < 0 || o.MaxAudit < 4096 || o.AuditFiles < 1, "no room for evidence or the audit trail")
+	bad(o.Widen.Count < 0, "widen.over is negative")
+	bad(o.Widen.Count > 0 && (o.Widen.Bits4 < o.Floor4 || o.Widen.Bits6 < o.Floor6), "widen is wider than the floor")
+	bad(o.MaxBlocks < 16 || o.MaxKnown < 16 || o.MaxStrikes < 16, "a limit is below 16")
+	bad(o.MaxEvidence < 0 || o.MaxAudit < 4096 || o.AuditFiles < 1, "limits of evidence or audit are too small")
 	for _, p := range o.Deny {
 		bad(!p.IsValid() || o.tooWide(p), "deny list: %v is wider than the floor", p)
 	}

@@ -2,10 +2,11 @@ package ledger
 
 import (
 	"cmp"
-	"container/heap"
 	"net/netip"
 	"slices"
 	"time"
+
+	"stoplog/internal/addr"
 )
 
 // redo brings an entry of the journal back after a restart. What a rule did
@@ -26,7 +27,7 @@ func (l *Ledger) redo(e *entry, rec *Recovered, now int64) {
 // that led to them are forgiven.
 func (l *Ledger) settle(p pardon, now int64) {
 	l.eachPending(func(e *entry) {
-		if e.ID.At <= p.Until && e.ID.Addr.IsValid() && p.Prefix.Contains(e.ID.Addr) {
+		if e.ID.At <= p.Until && e.ID.Addr.IsValid() && p.Prefix.Contains(addr.Of(e.ID.Addr)) {
 			l.enter(l.found(*e.ID), now)
 		}
 	})
@@ -82,7 +83,7 @@ func (l *Ledger) wait(e *entry, now int64) {
 		l.pendingOf[k] = append(l.pendingOf[k], b)
 		if until := b.Until.UnixNano(); until > now && (l.waiting[k] == nil || b.Until.After(l.waiting[k].Until)) {
 			l.waiting[k] = b
-			heap.Push(&l.ends, end{until, k})
+			l.ends.push(end{until, k})
 		}
 	}
 	for _, s := range e.Flags {
@@ -142,10 +143,14 @@ func (l *Ledger) RecoveryDone(now time.Time) []Change {
 	for k, b := range before {
 		l.change(k, b, true, n)
 	}
-	for k, r := range l.blocks {
+	var over []pkey
+	for r := range l.blocks.all() {
 		if r.ended && r.until+remember <= n {
-			l.forget(k)
+			over = append(over, r.k)
 		}
+	}
+	for _, k := range over {
+		l.forget(k)
 	}
 	l.expireBlocks(n)
 	return l.out

@@ -97,7 +97,7 @@ func TestSameNameTwice(t *testing.T) {
 	l, _ := opened(t, dir, at(0), Options{})
 	l.RecoveryDone(at(0))
 	login := breach("192.0.2.0/28", 0)
-	login.Rule, login.Count, login.Answers = "new-login", 1, []detect.Answer{{Kind: detect.Notify}}
+	login.Rule, login.Count, login.Points, login.Answers = "new-login", 1, 1, []detect.Answer{{Kind: detect.Notify}}
 	l.Breach(login, at(0))
 	l.Breach(login, at(0))
 	l.Close()

@@ -50,7 +50,7 @@ func decodeSnapshot(b []byte) (*snapshot, error) {
 	}
 	end := len(b) - 4
 	if binary.LittleEndian.Uint32(b[end:]) != crc32.Checksum(b[:end], castagnoli) {
-		return nil, errors.New("its sum is wrong: it is torn or was changed")
+		return nil, errors.New("wrong checksum: it is incomplete or was changed")
 	}
 	b = b[len(magic):end]
 	s := &snapshot{seq: binary.LittleEndian.Uint64(b), at: time.Unix(0, int64(binary.LittleEndian.Uint64(b[8:]))).UTC(), parts: map[string][]byte{}}
@@ -58,7 +58,7 @@ func decodeSnapshot(b []byte) (*snapshot, error) {
 		name, rest, ok := cutField(b)
 		data, rest, ok2 := cutField(rest)
 		if !ok || !ok2 {
-			return nil, errors.New("its sections are damaged")
+			return nil, errors.New("its sections are corrupt")
 		}
 		s.parts[string(name)], b = data, rest
 	}
@@ -193,9 +193,9 @@ func (s *store) load() (snap *snapshot, notes []string) {
 func (s *store) setAside(name string, why error) string {
 	from, to := s.path(name), s.path(name+".corrupt")
 	if err := os.Rename(from, to); err != nil {
-		return fmt.Sprintf("not using %s: %v; it could not be set aside: %v", from, why, err)
+		return fmt.Sprintf("ignoring %s: %v; renaming it failed: %v", from, why, err)
 	}
-	return fmt.Sprintf("not using %s: %v; it is kept as %s", from, why, to)
+	return fmt.Sprintf("ignoring %s: %v; it is kept as %s", from, why, to)
 }
 
 // entries reads the journals' entries that a snapshot does not hold, in order.
@@ -207,7 +207,7 @@ func (s *store) entries(after uint64) (es []*entry, notes []string) {
 			notes = append(notes, s.setAside(name, err))
 		}
 		if damaged > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d damaged lines were skipped", s.path(name), damaged))
+			notes = append(notes, fmt.Sprintf("%s: skipped %d corrupt lines", s.path(name), damaged))
 		}
 		for _, e := range all {
 			if e.Seq > s.seq {

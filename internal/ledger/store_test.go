@@ -40,11 +40,12 @@ func TestSavedAndLoaded(t *testing.T) {
 	l.BlockByHand(pfx("2001:db8::/64"), 0, "why", "me", at(1))
 	l.Allow(pfx("198.51.100.0/24"), time.Hour, "", "me", at(2))
 	l.RaiseFlag("captcha", time.Hour, "", "me", at(3))
-	l.Login("sshd", []byte("alice"), adr("203.0.113.1"), at(4).UnixNano())
+	l.Login("sshd", []byte("alice"), adr("203.0.113.1"), at(4).UnixNano(), true)
+	l.Login("sshd", []byte("bob"), adr("203.0.113.2"), at(4).UnixNano(), false)
 	l.BlockByHand(pfx("203.0.113.0/28"), time.Hour, "", "me", at(5))
 	l.Unblock(pfx("203.0.113.9/32"), "me", at(6))
 	look := func(l *Ledger) string {
-		return fmt.Sprintf("%+v %+v %+v %v %v %v", l.List(at(9)), l.Allowances(at(9)), l.Flags(at(9)), l.KnownAddrs(at(9)), l.strikes.by, l.forgiven)
+		return fmt.Sprintf("%+v %+v %+v %v %v %v %v", l.List(at(9)), l.Allowances(at(9)), l.Flags(at(9)), l.KnownAddrs(at(9)), l.known.by, l.strikes.by, l.forgiven)
 	}
 	want := look(l)
 	for range 3 { // a snapshot, one of a loaded one, and one with a kept former one
@@ -220,7 +221,7 @@ func TestDiskFull(t *testing.T) {
 	if out := l.Breach(breach("198.51.100.0/28", 0), at(0)); len(out.Changes) != 1 {
 		t.Errorf("blocking stopped: got %s", changes(out.Changes))
 	}
-	if got := strings.Join(l.Health(), "\n"); !strings.Contains(got, "journal: ") || !strings.Contains(got, "audit: ") || !strings.Contains(got, "2 entries are not on disk") {
+	if got := strings.Join(l.Health(), "\n"); !strings.Contains(got, "journal: ") || !strings.Contains(got, "audit: ") || !strings.Contains(got, "2 entries are not saved") {
 		t.Errorf("health: got %q", got)
 	}
 	l.Close()
@@ -275,7 +276,7 @@ func TestAuditTrail(t *testing.T) {
 	if e := entries[6]; e.Block == nil || len(e.Block.Evidence) != 1 || e.Rule != "ssh" || e.By != "" || !e.Until.Equal(at(600)) {
 		t.Errorf("the breach: got %+v", e)
 	}
-	of, _ := History(dir, Query{Addr: adr("192.0.2.1"), Max: 3})
+	of, _ := History(dir, Query{Prefix: netip.PrefixFrom(adr("192.0.2.1"), 32), Max: 3})
 	if len(of) != 3 || of[0].Event != EventDisallow || of[2].Event != EventUnblock {
 		t.Errorf("of an address: got %+v", of)
 	}
@@ -343,15 +344,15 @@ func TestExpiredWhileDown(t *testing.T) {
 		t.Errorf("got %+v, pending %d, want the one for good alone", got, rec.Pending)
 	}
 	l.RecoveryDone(later)
-	if len(l.blocks) != 1 {
-		t.Errorf("got %d records, want the ended one forgotten", len(l.blocks))
+	if l.blocks.len() != 1 {
+		t.Errorf("got %d records, want the ended one forgotten", l.blocks.len())
 	}
 }
 
 func FuzzSnapshot(f *testing.F) {
 	l := fresh(&testing.T{}, Options{})
 	l.Breach(breach("192.0.2.0/28", 0), at(0))
-	l.Login("sshd", nil, adr("192.0.2.1"), 0)
+	l.Login("sshd", nil, adr("192.0.2.1"), 0, true)
 	data, _ := l.encode(nil)
 	f.Add(data)
 	f.Add((&snapshot{parts: map[string][]byte{"a": []byte("b")}}).encode())

@@ -1,7 +1,7 @@
 package ledger
 
 import (
-	"slices"
+	"net/netip"
 	"time"
 )
 
@@ -21,8 +21,12 @@ type strike struct {
 // of is how many strikes are left at the instant at: one is forgotten each
 // decay after the end of the last block.
 func (s *strikes) of(k pkey, at int64, decay time.Duration) int {
-	st, found := s.by[k]
-	if !found || at <= st.last {
+	return s.by[k].left(at, decay)
+}
+
+// left is how many of the strikes are left at the instant at.
+func (st strike) left(at int64, decay time.Duration) int {
+	if st.n == 0 || at <= st.last {
 		return st.n
 	}
 	return max(st.n-int((at-st.last)/int64(max(decay, 1))), 0)
@@ -36,15 +40,32 @@ func (s *strikes) set(k pkey, n int, until int64) {
 	s.by[k] = strike{n, max(s.by[k].last, until)}
 }
 
+// forgiveWithin is how soon after the end of a block a login from its prefix
+// shows that the failures were a person's.
+const forgiveWithin = day
+
+// forgive forgets the strikes of the prefixes around addr whose last block ended
+// less than a day before the instant at.
+func (s *strikes) forgive(addr netip.Addr, at int64) {
+	if len(s.by) == 0 || !addr.IsValid() {
+		return
+	}
+	for n := addr.BitLen(); n > 0; n-- {
+		k := keyAt(addr, n)
+		if st, found := s.by[k]; found && st.last <= at && at-st.last < int64(forgiveWithin) {
+			delete(s.by, k)
+		}
+	}
+}
+
 // shed forgets the sixteenth whose last block ended first.
 func (s *strikes) shed() {
 	lasts := make([]int64, 0, len(s.by))
 	for _, st := range s.by {
 		lasts = append(lasts, st.last)
 	}
-	slices.Sort(lasts)
 	before := len(s.by)
-	s.prune(lasts[s.max/16])
+	s.prune(nth(lasts, s.max/16))
 	s.evicted += uint64(before - len(s.by))
 }
 

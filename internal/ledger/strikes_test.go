@@ -63,3 +63,55 @@ func TestEscalationAgainstModel(t *testing.T) {
 		}
 	}
 }
+
+// TestALoginForgives: whoever logs in soon after a block begins again with a
+// first one. Logins later, from elsewhere, or while the block stands do not count.
+func TestALoginForgives(t *testing.T) {
+	day := 24 * 60 * 60
+	for _, c := range []struct {
+		name, from string
+		at         int // seconds; the block ends at 600
+		left       bool
+	}{
+		{"soon after, from the address", "192.0.2.1", 700, false},
+		{"soon after, from a neighbour", "192.0.2.9", 700, false},
+		{"at the end", "192.0.2.1", 600, false},
+		{"while the block stands", "192.0.2.1", 599, true},
+		{"a day later", "192.0.2.1", 600 + day, true},
+		{"from elsewhere", "192.0.2.16", 700, true},
+	} {
+		l := fresh(t, Options{})
+		l.Breach(breach("192.0.2.0/28", 0), at(0))
+		l.Login("sshd", []byte("ann"), adr(c.from), at(c.at).UnixNano(), false)
+		ended, left := l.Struck(pfx("192.0.2.0/28"), at(c.at).UnixNano())
+		if left != c.left || left && ended != at(600).UnixNano() {
+			t.Errorf("%s: strikes left: got %v until %v", c.name, left, time.Unix(0, ended).UTC())
+		}
+		want := "192.0.2.0/28+10m0s"
+		if c.left {
+			want = "192.0.2.0/28+40m0s"
+		}
+		l.Breach(breach("192.0.2.0/28", 2*day), at(2*day))
+		if got := brief(l.List(at(2 * day))); got != want {
+			t.Errorf("%s: the next block: got %s, want %s", c.name, got, want)
+		}
+	}
+}
+
+// A rule whose blocks never grow leaves no strike for another.
+func TestNoStrikesOfARuleThatNeverEscalates(t *testing.T) {
+	l := fresh(t, Options{})
+	b := breach("192.0.2.0/28", 0)
+	b.Multiply = 1
+	l.Breach(b, at(0))
+	if _, struck := l.Struck(b.Prefix, at(0).UnixNano()); struck {
+		t.Error("got a strike")
+	}
+	l.Breach(breach("192.0.2.0/28", 700), at(700))
+	if got := brief(l.List(at(700))); got != "192.0.2.0/28+10m0s" {
+		t.Errorf("got %s, want a first block", got)
+	}
+	if _, struck := l.Struck(b.Prefix, at(701).UnixNano()); !struck {
+		t.Error("got no strike of a rule that escalates")
+	}
+}

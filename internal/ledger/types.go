@@ -15,7 +15,8 @@ type Block struct {
 	Since    time.Time      `json:"since"`
 	Until    time.Time      `json:"until"`
 	Forever  bool           `json:"forever,omitempty"` // Until is a lease that Expire renews
-	Count    int            `json:"count,omitempty"`   // events that the bucket held
+	Count    int            `json:"count,omitempty"`   // events that filled the bucket: see detect.Breach
+	Points   int            `json:"points,omitempty"`  // the weight of them that it held
 	Reason   string         `json:"reason,omitempty"`
 	By       string         `json:"by,omitempty"`     // who ordered it; "" for a rule
 	Action   string         `json:"action,omitempty"` // drop, reject, slow; "" = the configured default
@@ -30,6 +31,9 @@ type Block struct {
 	Service  string         `json:"service,omitempty"` // of the line that breached
 	User     string         `json:"user,omitempty"`
 	Level    int            `json:"level,omitempty"` // index of the rule's bucket
+	// Except are prefixes inside that pass: somebody logged in from them before
+	// the whole network was blocked.
+	Except []netip.Prefix `json:"except,omitempty"`
 }
 
 // Op is what to do with a Block.
@@ -56,6 +60,9 @@ type Outcome struct {
 	Refused []string        // why something was not blocked, for the log
 	// Policy is true when the lockdown changed: tell the walls.
 	Policy bool
+	// Flags and Lockdown are what the breach raised or prolonged.
+	Flags    []FlagState
+	Lockdown *LockdownState
 }
 
 // Lifted is what an unblock did.
@@ -87,9 +94,11 @@ type FlagState struct {
 // LockdownState is a lockdown that stands while Until is in the future.
 type LockdownState struct {
 	Ports []detect.Ports `json:"ports,omitempty"` // none = all
-	Since time.Time      `json:"since"`
-	Until time.Time      `json:"until"`
-	Rule  string         `json:"rule,omitempty"`
+	// Services are those of which a known-good source is let in; none = all.
+	Services []string  `json:"services,omitempty"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until"`
+	Rule     string    `json:"rule,omitempty"`
 }
 
 // Escalation is how the TTL of a repeat offender grows.
@@ -121,12 +130,13 @@ type Options struct {
 	KnownGood  time.Duration  // how long a login vouches; default 30 days, negative: never
 	FlagsDir   string         // where flags are files, such as /run/stoplog/flags; "" = none
 
-	MaxBlocks   int   // default 200,000; over it those that end first are lifted
-	MaxKnown    int   // default 100,000 logins remembered
-	MaxStrikes  int   // default 100,000 prefixes remembered
-	MaxEvidence int   // bytes of evidence in memory, default 4 MiB
-	MaxAudit    int64 // bytes of one audit file, default 16 MiB
-	AuditFiles  int   // how many are kept, default 4
+	MaxBlocks   int           // default 200,000; over it those that end first are lifted
+	MaxKnown    int           // default 100,000 logins remembered
+	MaxStrikes  int           // default 100,000 prefixes remembered
+	MaxEvidence int           // bytes of evidence in memory, default 4 MiB
+	MaxAudit    int64         // bytes of one audit file, default 16 MiB
+	AuditFiles  int           // how many are kept, default 4
+	KeepAudit   time.Duration // entries are deleted after this time; 0: when the files are full
 }
 
 // Recovered is what Open found on disk.
@@ -141,6 +151,9 @@ type Recovered struct {
 	// Pending blocks stand for the walls, and for detection once their breach
 	// was found again.
 	Pending int
+	// Lost says that there was no state to be read: what firewalls still hold of
+	// ours is all that is left of it.
+	Lost bool
 	// Notes say what was lost or set aside, one line each.
 	Notes []string
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"stoplog/internal/addr"
 )
 
 // KnownLogin is a service that somebody logged in to. Who is not kept, only
@@ -15,10 +17,11 @@ type KnownLogin struct {
 }
 
 // KnownLogins lists what makes addr known-good at now, by service.
-func (l *Ledger) KnownLogins(addr netip.Addr, now time.Time) []KnownLogin {
+func (l *Ledger) KnownLogins(from netip.Addr, now time.Time) []KnownLogin {
 	var out []KnownLogin
-	for _, k := range l.known.by[addr.As16()] {
-		if l.known.good(addr, k.service, nil, now.UnixNano()) {
+	from = addr.Of(from)
+	for _, k := range l.known.by[network(from)] {
+		if l.known.good(from, k.service, nil, now.UnixNano()) {
 			out = append(out, KnownLogin{k.service, time.Unix(0, k.last).UTC()})
 		}
 	}

@@ -100,8 +100,8 @@ func (f *life) drain(w walls, now time.Time) {
 		}
 		w.apply(f.t, f.l.Expire(now), now)
 	}
-	if len(f.l.blocks) != 0 || len(f.l.ends) != 0 || len(f.l.lengths.v4) != 0 || len(f.l.members) != 0 || len(w.standing(now)) != 2 {
+	if f.l.blocks.len() != 0 || len(f.l.ends) != 0 || len(f.l.lengths.v4) != 0 || len(f.l.members) != 0 || len(w.standing(now)) != 2 {
 		f.t.Fatalf("left: %d records, %d ends, lengths %v, %d networks, walls %s",
-			len(f.l.blocks), len(f.l.ends), f.l.lengths.v4, len(f.l.members), w.standing(now))
+			f.l.blocks.len(), len(f.l.ends), f.l.lengths.v4, len(f.l.members), w.standing(now))
 	}
 }

@@ -20,31 +20,44 @@ func (l *Ledger) network(k pkey) (netip.Prefix, bool) {
 	return netip.PrefixFrom(p.Addr(), bits).Masked(), true
 }
 
-// join notes that k has a record, for its network.
-func (l *Ledger) join(k pkey) {
-	if w, ok := l.network(k); ok {
-		wk := keyOf(w)
-		if l.members[wk] == nil {
-			l.members[wk] = map[pkey]struct{}{}
-		}
-		l.members[wk][k] = struct{}{}
+// join notes that r is there, for its network.
+func (l *Ledger) join(r *record) {
+	w, ok := l.network(r.k)
+	if !ok {
+		return
 	}
+	first := l.members[keyOf(w)]
+	if r.next, r.prev = first, nil; first != nil {
+		first.prev = r
+	}
+	l.members[keyOf(w)] = r
 }
 
-func (l *Ledger) leave(k pkey) {
-	if w, ok := l.network(k); ok {
-		wk := keyOf(w)
-		if delete(l.members[wk], k); len(l.members[wk]) == 0 {
-			delete(l.members, wk)
-		}
+func (l *Ledger) leave(r *record) {
+	w, ok := l.network(r.k)
+	if !ok {
+		return
 	}
+	if r.next != nil {
+		r.next.prev = r.prev
+	}
+	switch {
+	case r.prev != nil:
+		r.prev.next = r.next
+	case r.next != nil:
+		l.members[keyOf(w)] = r.next
+	default:
+		delete(l.members, keyOf(w))
+	}
+	r.next, r.prev = nil, nil
 }
 
 // rejoin does it all again, for other options.
 func (l *Ledger) rejoin() {
 	clear(l.members)
-	for k := range l.blocks {
-		l.join(k)
+	for r := range l.blocks.all() {
+		r.next, r.prev = nil, nil
+		l.join(r)
 	}
 }
 
@@ -58,20 +71,20 @@ func (d *decision) widen(k pkey, b *Block) {
 		return
 	}
 	n := 0
-	for m := range l.members[keyOf(w)] {
-		if r := l.blocks[m]; r.By == "" && r.since <= at && at < r.until {
+	for r := l.members[keyOf(w)]; r != nil; r = r.next {
+		if r.byRule() && r.since <= at && at < r.until {
 			n++
 		}
 	}
 	if n < l.o.Widen.Count || l.allow.touches(w, d.now) || l.pardonedWithin(w, at) {
 		return
 	}
-	if r := l.blocks[keyOf(w)]; r != nil && r.since <= at && at < r.until {
+	if r := l.blocks.get(keyOf(w)); r != nil && r.since <= at && at < r.until {
 		return
 	}
 	wide := *b
-	wide.Prefix, wide.Rule, wide.Evidence, wide.Partial, wide.Count, wide.Strikes = w, ruleWiden, nil, true, n, 0
-	wide.Reason = fmt.Sprintf("%d prefixes of it are blocked", n)
+	wide.Prefix, wide.Rule, wide.Evidence, wide.Partial, wide.Count, wide.Points, wide.Strikes = w, ruleWiden, nil, true, n, n, 0
+	wide.Reason = fmt.Sprintf("%d prefixes in it are blocked", n)
 	wide.Until = time.Unix(0, b.Until.UnixNano()).UTC()
 	if ttl := l.o.Widen.TTL; ttl > 0 {
 		wide.Until = time.Unix(0, at).Add(ttl).UTC()

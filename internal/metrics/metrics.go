@@ -68,43 +68,43 @@ type families struct {
 
 func newFamilies() families {
 	return families{
-		up:       gauge("up", "1 when the daemon answered this scrape."),
-		info:     gauge("build_info", "1, with the version.", "version"),
-		state:    gauge("state", "1 for the state that holds: ok, recovering or degraded.", "state"),
-		trouble:  gauge("troubles", "Things that are wrong now; stoplog status names them."),
-		started:  gauge("start_time_seconds", "When the daemon started, in Unix time."),
-		saved:    gauge("snapshot_time_seconds", "When the state was last saved, in Unix time."),
-		reloaded: gauge("reload_time_seconds", "When the rules were last reloaded, in Unix time."),
+		up:       gauge("up", "1 if the daemon answered this scrape."),
+		info:     gauge("build_info", "1, with the version as a label.", "version"),
+		state:    gauge("state", "1 for the current state: ok, recovering or degraded.", "state"),
+		trouble:  gauge("troubles", "Current problems; see stoplog status."),
+		started:  gauge("start_time_seconds", "Start time of the daemon, in Unix seconds."),
+		saved:    gauge("snapshot_time_seconds", "Time of the last saved state, in Unix seconds."),
+		reloaded: gauge("reload_time_seconds", "Time of the last reload of the rules, in Unix seconds."),
 		memory:   gauge("resident_memory_bytes", "Memory of the process that reads the logs."),
-		dryRun:   gauge("dry_run", "1 when nothing is really blocked."),
+		dryRun:   gauge("dry_run", "1 in dry-run mode, when nothing is blocked."),
 
 		lines:   counter("lines_total", "Lines read."),
-		events:  counter("events_total", "Lines that were understood as events."),
-		unknown: counter("unrecognised_lines_total", "Lines that are no event."),
+		events:  counter("events_total", "Lines understood as events."),
+		unknown: counter("unrecognised_lines_total", "Lines without an event."),
 
 		srcLines:     counter("source_lines_total", "Lines read, by source.", "source"),
 		srcEvents:    counter("source_events_total", "Events, by source.", "source"),
-		srcCut:       counter("source_cut_lines_total", "Lines that were too long and were cut, by source.", "source"),
-		srcLag:       gauge("source_lag_bytes", "Bytes written and not yet read, by source.", "source"),
-		srcSkew:      gauge("source_skew_seconds", "How far the stamps were off the clock, when last far off.", "source"),
-		srcFollowing: gauge("source_following", "1 when the source is followed.", "source"),
+		srcCut:       counter("source_cut_lines_total", "Lines that were too long and were truncated, by source.", "source"),
+		srcLag:       gauge("source_lag_bytes", "Unread bytes, by source.", "source"),
+		srcSkew:      gauge("source_skew_seconds", "Difference between timestamps and the clock when it was last large.", "source"),
+		srcFollowing: gauge("source_following", "1 if the source is being read.", "source"),
 
-		ruleEvents:   counter("rule_events_total", "Events that a rule counted.", "rule"),
-		ruleBreaches: counter("rule_breaches_total", "Breaches of a rule.", "rule"),
+		ruleEvents:   counter("rule_events_total", "Events counted, by rule.", "rule"),
+		ruleBreaches: counter("rule_breaches_total", "Breaches, by rule.", "rule"),
 
 		blocks:         gauge("blocks", "Prefixes blocked now."),
-		backendUp:      gauge("backend_up", "1 when the wall does what it is told.", "backend"),
-		backendEntries: gauge("backend_entries", "Prefixes that the wall holds.", "backend"),
+		backendUp:      gauge("backend_up", "1 if the firewall backend accepts blocks.", "backend"),
+		backendEntries: gauge("backend_entries", "Prefixes in the firewall backend.", "backend"),
 
 		buckets:    gauge("buckets", "Live buckets."),
-		bucketsMax: gauge("buckets_max", "Room for buckets."),
-		evicted:    counter("buckets_evicted_total", "Buckets given up for want of room, the emptiest first."),
-		knownGood:  gauge("known_good", "Sources of lately successful logins."),
-		flag:       gauge("flag_until_seconds", "Until when a flag is raised, in Unix time; absent when it is not.", "flag"),
+		bucketsMax: gauge("buckets_max", "Maximum number of buckets."),
+		evicted:    counter("buckets_evicted_total", "Buckets evicted because the table was full."),
+		knownGood:  gauge("known_good", "Known-good logins."),
+		flag:       gauge("flag_until_seconds", "End of a raised flag, in Unix seconds; absent if it is not raised.", "flag"),
 
-		messages: counter("notify_messages_total", "Messages to targets of notify: sent, or given up.", "target", "result"),
-		waiting:  gauge("notify_waiting", "Breaches that are not yet told.", "target"),
-		leftOut:  gauge("series_left_out", "Sources and rules that are not shown because there are too many."),
+		messages: counter("notify_messages_total", "Messages to targets of notify, by result.", "target", "result"),
+		waiting:  gauge("notify_waiting", "Breaches that have not been reported yet.", "target"),
+		leftOut:  gauge("series_left_out", "Sources and rules without metrics because there are too many."),
 	}
 }
 

@@ -45,7 +45,11 @@ func fixed(r Reading, err error) *Collector {
 func scrape(t *testing.T, c *Collector) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	Handler(c, Door{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	h, err := Handler(c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}

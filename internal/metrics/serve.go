@@ -2,37 +2,29 @@ package metrics
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
+
+	"stoplog/internal/httpd"
 )
 
-// Door says where the listener is and who may ask.
-type Door struct {
-	Addr      string         // host:port, or the absolute path of a unix socket
-	TokenFile string         // holds the bearer token; "" = none is asked for
-	Clients   []netip.Prefix // none: anybody who reaches it
+// Options say who may ask; see httpd.NewGate.
+type Options struct {
+	TokenFile string
+	Clients   []netip.Prefix
+	// Problem gets what is wrong with TokenFile, and nil when it is read again.
+	Problem func(error)
 }
 
-// Bounds of the listener.
-const (
-	maxConns    = 16
-	maxInFlight = 2
-	maxToken    = 4 << 10
-	goodbye     = time.Second
-)
+// maxInFlight is how many scrapes run at once.
+const maxInFlight = 2
+
+var limits = httpd.Limits{Conns: 64, PerHost: 8, Header: 8 << 10, Write: 3 * readTime, Idle: time.Minute, Goodbye: time.Second}
 
 // registry holds nothing but the collector: Go's own metrics would cost more
 // than they tell.
@@ -42,120 +34,29 @@ func registry(c *Collector) *prometheus.Registry {
 	return r
 }
 
-// Listen opens the door's address. A stale unix socket is replaced; one that
-// answers is an error.
-func (d Door) Listen() (net.Listener, error) {
-	if !strings.HasPrefix(d.Addr, "/") {
-		return net.Listen("tcp", d.Addr)
-	}
-	if fi, err := os.Lstat(d.Addr); err == nil && fi.Mode().Type() == os.ModeSocket {
-		if c, err := net.Dial("unix", d.Addr); err == nil {
-			c.Close()
-			return nil, fmt.Errorf("%s: somebody listens there", d.Addr)
-		}
-		_ = os.Remove(d.Addr) // listening says what is wrong
-	}
-	l, err := net.Listen("unix", d.Addr)
+// Handler answers GET /metrics to those whom the options let in. A file of
+// tokens that cannot be read is an error.
+func Handler(c *Collector, o Options) (http.Handler, error) {
+	gate, err := httpd.NewGate(o.Clients, o.TokenFile, o.Problem)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(d.Addr, 0o660); err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
-}
-
-// Handler answers GET /metrics to whom the door lets in. The token's file is
-// read anew for each request: it may change, and while it cannot be read
-// nobody gets in.
-func Handler(c *Collector, d Door) http.Handler {
 	show := promhttp.HandlerFor(registry(c), promhttp.HandlerOpts{MaxRequestsInFlight: maxInFlight, Timeout: 2 * readTime, ErrorHandling: promhttp.ContinueOnError})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", show)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !d.knows(r.RemoteAddr):
-			http.Error(w, "not for you", http.StatusForbidden)
-		case d.TokenFile != "" && !d.opens(r.Header.Get("Authorization")):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="stoplog"`)
-			http.Error(w, "a token is wanted", http.StatusUnauthorized)
-		default:
+		if gate.Admit(w, r) {
 			mux.ServeHTTP(w, r)
 		}
-	})
+	}), nil
 }
 
-// knows reports whether the peer may ask. A unix socket's peers have no
-// address; its permissions decide.
-func (d Door) knows(remote string) bool {
-	if len(d.Clients) == 0 || strings.HasPrefix(d.Addr, "/") {
-		return true
-	}
-	p, err := netip.ParseAddrPort(remote)
+// Serve answers on l until ctx ends, then returns nil. It closes l.
+func Serve(ctx context.Context, l net.Listener, c *Collector, o Options) error {
+	h, err := Handler(c, o)
 	if err != nil {
-		return false
+		l.Close()
+		return err
 	}
-	for _, c := range d.Clients {
-		if c.Contains(p.Addr().Unmap().WithZone("")) {
-			return true
-		}
-	}
-	return false
-}
-
-// opens compares in constant time.
-func (d Door) opens(header string) bool {
-	want, err := token(d.TokenFile)
-	scheme, got, _ := strings.Cut(header, " ")
-	if err != nil || !strings.EqualFold(scheme, "Bearer") {
-		return false
-	}
-	a, b := sha256.Sum256([]byte(want)), sha256.Sum256([]byte(strings.TrimSpace(got)))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
-}
-
-func token(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxToken))
-	if err != nil {
-		return "", err
-	}
-	t := strings.TrimSpace(string(b))
-	if t == "" {
-		return "", fmt.Errorf("%s: no token in it", path)
-	}
-	return t, nil
-}
-
-// Serve answers on l until ctx ends, then returns nil. It closes l. An error
-// says why the listener failed, or that the token's file cannot be read.
-func Serve(ctx context.Context, l net.Listener, c *Collector, d Door) error {
-	if d.TokenFile != "" {
-		if _, err := token(d.TokenFile); err != nil {
-			l.Close()
-			return fmt.Errorf("token: %w", err)
-		}
-	}
-	s := &http.Server{
-		Handler: Handler(c, d), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 3 * readTime, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
-	}
-	stop := context.AfterFunc(ctx, func() {
-		ending, cancel := context.WithTimeout(context.Background(), goodbye)
-		defer cancel()
-		if s.Shutdown(ending) != nil {
-			s.Close()
-		}
-	})
-	defer stop()
-	err := s.Serve(netutil.LimitListener(l, maxConns))
-	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	return httpd.Server{Handler: h, Limits: limits}.Serve(ctx, l)
 }

@@ -13,44 +13,47 @@ import (
 	"time"
 )
 
-func TestDoor(t *testing.T) {
+func TestWhoMayScrape(t *testing.T) {
 	dir := t.TempDir()
-	good, empty := filepath.Join(dir, "good"), filepath.Join(dir, "empty")
-	for name, text := range map[string]string{good: "s3cret\n", empty: "\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	good := filepath.Join(dir, "good")
+	if err := os.WriteFile(good, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	nets := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}
 	for _, c := range []struct {
 		name, peer, method, path, auth string
-		door                           Door
+		opt                            Options
 		want                           int
 	}{
-		{"open", "192.0.2.1:99", "GET", "/metrics", "", Door{}, 200},
-		{"HEAD", "192.0.2.1:99", "HEAD", "/metrics", "", Door{}, 200},
-		{"POST", "192.0.2.1:99", "POST", "/metrics", "", Door{}, 405},
-		{"elsewhere", "192.0.2.1:99", "GET", "/", "", Door{}, 404},
-		{"a client", "192.0.2.1:99", "GET", "/metrics", "", Door{Clients: nets}, 200},
-		{"a mapped client", "[::ffff:192.0.2.1]:99", "GET", "/metrics", "", Door{Clients: nets}, 200},
-		{"a client by IPv6", "[2001:db8::1%eth0]:99", "GET", "/metrics", "", Door{Clients: nets}, 200},
-		{"no client", "198.51.100.1:99", "GET", "/metrics", "", Door{Clients: nets}, 403},
-		{"no address", "@", "GET", "/metrics", "", Door{Clients: nets}, 403},
-		{"a unix socket", "@", "GET", "/metrics", "", Door{Addr: "/run/x", Clients: nets}, 200},
-		{"the token", "192.0.2.1:99", "GET", "/metrics", "Bearer s3cret", Door{TokenFile: good}, 200},
-		{"its scheme in small letters", "192.0.2.1:99", "GET", "/metrics", "bearer s3cret", Door{TokenFile: good}, 200},
-		{"no token", "192.0.2.1:99", "GET", "/metrics", "", Door{TokenFile: good}, 401},
-		{"a wrong one", "192.0.2.1:99", "GET", "/metrics", "Bearer s3cre", Door{TokenFile: good}, 401},
-		{"another scheme", "192.0.2.1:99", "GET", "/metrics", "Basic s3cret", Door{TokenFile: good}, 401},
-		{"an empty token", "192.0.2.1:99", "GET", "/metrics", "Bearer ", Door{TokenFile: empty}, 401},
-		{"a token's file that is gone", "192.0.2.1:99", "GET", "/metrics", "Bearer ", Door{TokenFile: "/none"}, 401},
-		{"the token, but no client", "198.51.100.1:99", "GET", "/metrics", "Bearer s3cret", Door{TokenFile: good, Clients: nets}, 403},
+		{"open", "192.0.2.1:99", "GET", "/metrics", "", Options{}, 200},
+		{"HEAD", "192.0.2.1:99", "HEAD", "/metrics", "", Options{}, 200},
+		{"POST", "192.0.2.1:99", "POST", "/metrics", "", Options{}, 405},
+		{"elsewhere", "192.0.2.1:99", "GET", "/", "", Options{}, 404},
+		{"a client", "192.0.2.1:99", "GET", "/metrics", "", Options{Clients: nets}, 200},
+		{"a mapped client", "[::ffff:192.0.2.1]:99", "GET", "/metrics", "", Options{Clients: nets}, 200},
+		{"a client by IPv6", "[2001:db8::1%eth0]:99", "GET", "/metrics", "", Options{Clients: nets}, 200},
+		{"no client", "198.51.100.1:99", "GET", "/metrics", "", Options{Clients: nets}, 403},
+		{"no address", "@", "GET", "/metrics", "", Options{Clients: nets}, 403},
+		{"a unix socket", "@", "GET", "/metrics", "", Options{Clients: nets}, 200},
+		{"the token", "192.0.2.1:99", "GET", "/metrics", "Bearer s3cret", Options{TokenFile: good}, 200},
+		{"its scheme in small letters", "192.0.2.1:99", "GET", "/metrics", "bearer s3cret", Options{TokenFile: good}, 200},
+		{"no token", "192.0.2.1:99", "GET", "/metrics", "", Options{TokenFile: good}, 401},
+		{"a wrong one", "192.0.2.1:99", "GET", "/metrics", "Bearer s3cre", Options{TokenFile: good}, 401},
+		{"another scheme", "192.0.2.1:99", "GET", "/metrics", "Basic s3cret", Options{TokenFile: good}, 401},
+		{"the token, but no client", "198.51.100.1:99", "GET", "/metrics", "Bearer s3cret", Options{TokenFile: good, Clients: nets}, 403},
 	} {
 		r := httptest.NewRequest(c.method, c.path, nil)
 		r.RemoteAddr = c.peer
 		r.Header.Set("Authorization", c.auth)
+		if c.name == "a unix socket" {
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{}))
+		}
 		w := httptest.NewRecorder()
-		Handler(fixed(full(), nil), c.door).ServeHTTP(w, r)
+		h, err := Handler(fixed(full(), nil), c.opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.ServeHTTP(w, r)
 		if w.Code != c.want {
 			t.Errorf("%s: %d, want %d", c.name, w.Code, c.want)
 		}
@@ -60,30 +63,18 @@ func TestDoor(t *testing.T) {
 	}
 }
 
-// TestServe goes through a real unix socket, replacing a stale one.
+// TestServe goes through a real unix socket.
 func TestServe(t *testing.T) {
-	d := Door{Addr: filepath.Join(t.TempDir(), "m.sock")}
-	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.Addr, Net: "unix"})
+	path := filepath.Join(t.TempDir(), "m.sock")
+	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
-	}
-	stale.SetUnlinkOnClose(false)
-	if _, err := d.Listen(); err == nil || !strings.Contains(err.Error(), "somebody listens") {
-		t.Errorf("over a live socket: %v, want an error", err)
-	}
-	stale.Close()
-	l, err := d.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fi, err := os.Stat(d.Addr); err != nil || fi.Mode().Perm() != 0o660 {
-		t.Errorf("mode %v %v, want 0660", fi.Mode(), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l, fixed(full(), nil), d) }()
+	go func() { done <- Serve(ctx, l, fixed(full(), nil), Options{}) }()
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", d.Addr)
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}}}
 	a, err := client.Get("http://stoplog/metrics")
 	if err != nil {
@@ -93,7 +84,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("got %s", b)
 	}
 	// A client that says nothing does not keep the end waiting for long.
-	c, err := net.Dial("unix", d.Addr)
+	c, err := net.Dial("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +105,7 @@ func TestServeWantsItsToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = Serve(t.Context(), l, fixed(full(), nil), Door{TokenFile: "/none"})
+	err = Serve(t.Context(), l, fixed(full(), nil), Options{TokenFile: "/none"})
 	if err == nil || !strings.Contains(err.Error(), "/none") {
 		t.Errorf("%v, want the file's name", err)
 	}
@@ -126,11 +117,14 @@ func TestServeWantsItsToken(t *testing.T) {
 // TestScrapesAreBounded: a third at once is sent away, not queued.
 func TestScrapesAreBounded(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
-	h := Handler(New(func(context.Context) (Reading, error) {
+	h, err := Handler(New(func(context.Context) (Reading, error) {
 		entered <- true
 		<-leave
 		return full(), nil
-	}), Door{})
+	}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	codes := make(chan int)
 	ask := func() {
 		w := httptest.NewRecorder()
@@ -177,7 +171,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l, fixed(full(), nil), Door{}) }()
+	go func() { done <- Serve(ctx, l, fixed(full(), nil), Options{}) }()
 	for name, c := range map[string]struct{ send, want string }{
 		"endless headers": {"GET /metrics HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "431"},
 		"no HTTP":         {"\x16\x03\x01 nonsense\r\n\r\n", "400"},

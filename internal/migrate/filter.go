@@ -56,7 +56,7 @@ func (m *importer) readFilter(name string, params map[string]string) (f filter, 
 	text := func(key string) string {
 		v, o, err := s.get(key)
 		if err != nil {
-			m.note(o, "%s of the filter %s: %v", key, name, err)
+			m.note(o, "%s of filter %s: %v", key, name, err)
 			return ""
 		}
 		return m.fillTags(s, v)

@@ -43,7 +43,7 @@ func (c *ini) section(name string) map[string]*option { return c.sections[name] 
 // whether path could be read.
 func (c *ini) load(path string, depth int) bool {
 	if depth > maxInclude {
-		c.problems = append(c.problems, Note{File: path, Text: "included more than eight files deep"})
+		c.problems = append(c.problems, Note{File: path, Text: "includes are nested more than eight levels deep"})
 		return false
 	}
 	one, err := readIni(path)
@@ -128,7 +128,7 @@ func readIni(path string) (*ini, error) {
 		default:
 			key, value, ok := cutKey(trimmed)
 			if !ok || section == "" {
-				c.problems = append(c.problems, Note{File: path, Line: n, Text: "neither a section nor a key with a value"})
+				c.problems = append(c.problems, Note{File: path, Line: n, Text: "expected a section or a key with a value"})
 				continue
 			}
 			last = &option{value: uncomment(value), file: path, line: n}

@@ -20,7 +20,7 @@ const (
 	maxNesting = 30
 )
 
-var errTooDeep = errors.New("names refer to each other too deeply")
+var errTooDeep = errors.New("names are nested too deeply")
 
 // get returns the value of key with all %(names)s filled in. The option tells
 // where it was set; nil when it is not.
@@ -60,7 +60,7 @@ func (s scope) fill(text, key string, at *option, depth int) (string, error) {
 		return v
 	})
 	if len(out) > maxValue {
-		return "", fmt.Errorf("longer than %d bytes with all names filled in", maxValue)
+		return "", fmt.Errorf("longer than %d bytes after interpolation", maxValue)
 	}
 	return out, failed
 }
@@ -86,7 +86,7 @@ func (s scope) name(name, key string, at *option, depth int) (string, error) {
 	}
 	o := in.find(lower)
 	if o == nil {
-		return "", fmt.Errorf("there is no %%(%s)s", name)
+		return "", fmt.Errorf("%%(%s)s is not defined", name)
 	}
 	return in.fill(o.value, lower, o, depth+1)
 }

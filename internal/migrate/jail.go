@@ -105,10 +105,10 @@ func (m *importer) jail(s scope, at *option) jail {
 // unsupported tells of settings that have no like here.
 func (m *importer) unsupported(s scope) {
 	for _, u := range []struct{ key, why string }{
-		{"ignorecommand", "no program is asked who is innocent; use allow, also with files that are read again when they change"},
-		{"bantime.formula", "repeats multiply the ttl; a formula cannot be carried"},
-		{"bantime.multipliers", "repeats multiply the ttl by one factor; a list cannot be carried"},
-		{"bantime.overalljails", "a prefix's strikes are counted over all rules anyway"},
+		{"ignorecommand", "not supported; use allow, which can also name files and rereads them when they change"},
+		{"bantime.formula", "formulas are not supported; each repeat multiplies the ttl"},
+		{"bantime.multipliers", "lists are not supported; each repeat multiplies the ttl by one factor"},
+		{"bantime.overalljails", "not needed: repeats of a prefix are counted over all rules"},
 	} {
 		v, o, err := s.get(u.key)
 		if err == nil && v != "" && !strings.EqualFold(v, "false") {
@@ -116,7 +116,7 @@ func (m *importer) unsupported(s scope) {
 		}
 	}
 	if v, o, err := s.get("ignoreself"); err == nil && o != nil && !truth(v) {
-		m.note(o, "ignoreself of %s: the machine's own addresses are always safe here", s.section)
+		m.note(o, "ignoreself of %s: stoplog never blocks the machine's own addresses", s.section)
 	}
 	v, o, err := s.get("action")
 	if err != nil || o == nil {
@@ -125,7 +125,7 @@ func (m *importer) unsupported(s scope) {
 	for _, line := range strings.Split(v, "\n") {
 		name := actionRE.FindString(strings.TrimSpace(line))
 		if name != "" && !isBlocking(name) && !strings.Contains(line[:strings.IndexByte(line+"[", '[')], "=") {
-			m.note(o, "action %s of %s: not carried; blocks are told of by notify (webhook, e-mail, exec)", name, s.section)
+			m.note(o, "action %s of %s: not converted; use notify (webhook, e-mail, exec)", name, s.section)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func (m *importer) number(s scope, key string, other int) int {
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(v))
 	if err != nil || n < 1 || n > 10_000 {
-		m.note(o, "%s of %s: %.40q is not carried, %d instead", key, s.section, v, other)
+		m.note(o, "%s of %s: %.40q is not supported; using %d", key, s.section, v, other)
 		return other
 	}
 	return n
@@ -162,7 +162,7 @@ func (m *importer) seconds(s scope, key string, other time.Duration) time.Durati
 	}
 	d, ok := parseTime(v)
 	if !ok {
-		m.note(o, "%s of %s: %.40q is no time that is understood, %s instead", key, s.section, v, other)
+		m.note(o, "%s of %s: %.40q is not a valid time; using %s", key, s.section, v, other)
 		return other
 	}
 	return d
@@ -174,7 +174,7 @@ func (m *importer) ports(s scope) []string {
 	if err != nil || o == nil {
 		return nil
 	}
-	if b, _, err := s.get("banaction"); err == nil && strings.Contains(b, "allports") {
+	if b, _, err := s.get("banaction"); err == nil && wholeHost(b) {
 		return nil
 	}
 	var out []string
@@ -192,12 +192,20 @@ func (m *importer) ports(s scope) []string {
 		}
 		n, err := net.LookupPort("tcp", p)
 		if err != nil {
-			m.note(o, "port %.40q of %s: no such service is known; all ports are closed instead", p, s.section)
+			m.note(o, "port %.40q of %s: unknown service; blocking all ports", p, s.section)
 			return nil
 		}
 		out = appendNew(out, strconv.Itoa(n))
 	}
 	return out
+}
+
+// wholeHost reports whether a ban action of fail2ban's action.d shuts an address
+// out whatever the jail's ports are: all its ports, or at a place that knows none.
+func wholeHost(action string) bool {
+	name, _, _ := strings.Cut(strings.TrimSpace(action), "[")
+	return strings.Contains(action, "allports") ||
+		slices.Contains([]string{"apf", "cloudflare", "cloudflare-token", "hostsdeny", "nginx-block-map", "npf", "route", "shorewall", "ufw"}, name)
 }
 
 func appendNew(list []string, s string) []string {
@@ -216,7 +224,7 @@ func (m *importer) allow(j jail) {
 		}
 		switch {
 		case err != nil:
-			m.noteOnce(j.ignoreAt, "ignoreip %.60q: names are never looked up; write its addresses into allow", t)
+			m.noteOnce(j.ignoreAt, "ignoreip %.60q: host names are not resolved; add its addresses to allow", t)
 		case p.Addr().IsLoopback(): // always safe
 		default:
 			m.allowed = appendNew(m.allowed, p.Masked().String())

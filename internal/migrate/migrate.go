@@ -38,7 +38,7 @@ func Fail2ban(dir string) (Result, error) {
 	if err != nil {
 		abs = dir
 	}
-	m := &importer{dir: abs, told: map[string]bool{}}
+	m := &importer{dir: abs, told: map[string]bool{}, files: map[string]string{}}
 	var missing error
 	found := false
 	for _, n := range []string{"jail.conf", "jail.local"} {
@@ -69,9 +69,11 @@ type importer struct {
 	notes   []Note
 	told    map[string]bool
 	allowed []string
-	sources []string // YAML, one flow mapping or word each
-	rules   []string // YAML blocks
+	sources []string          // YAML, one flow mapping or word each
+	files   map[string]string // the services of those that are files, "" for several
+	rules   []string          // YAML blocks
 	names   []string
+	limited bool // a rule closes some ports only
 }
 
 func (m *importer) note(o *option, format string, args ...any) {
@@ -92,7 +94,7 @@ func (m *importer) noteOnce(o *option, format string, args ...any) {
 // rule turns one jail into rules and sources.
 func (m *importer) rule(j jail) {
 	if why, ok := elsewhere[j.filter]; ok {
-		m.note(j.at, "the jail %s: %s", j.name, why)
+		m.note(j.at, "jail %s: %s", j.name, why)
 		return
 	}
 	changed := m.exists("filter.d", j.filter+".local")
@@ -102,7 +104,7 @@ func (m *importer) rule(j jail) {
 	}
 	f, found := m.readFilter(j.filter, j.params)
 	if !found {
-		m.note(j.at, "the jail %s: there is no filter %.60q", j.name, j.filter)
+		m.note(j.at, "jail %s: there is no filter %.60q", j.name, j.filter)
 		return
 	}
 	m.ownRule(j, f)
@@ -114,7 +116,7 @@ func (m *importer) exists(parts ...string) bool {
 }
 
 func (m *importer) stockRule(j jail, s stock) {
-	m.addSources(j, s.auth, "")
+	m.addSources(j, s.services, s.auth, "")
 	m.addRule(j, j.name, s.match(), "", nil, false)
 	if probes(j.filter, j.params) {
 		m.addRule(j, j.name+"-probe", "{service: "+s.services+", outcome: other, kind: probe}", "", nil, false)
@@ -131,20 +133,20 @@ func (m *importer) ownRule(j jail, f filter) {
 			err = errMultiLine
 		}
 		if err != nil {
-			m.notes = append(m.notes, Note{f.file, f.line, fmt.Sprintf("the jail %s: the pattern %s %v", j.name, clip(expr), err)})
+			m.notes = append(m.notes, Note{f.file, f.line, fmt.Sprintf("jail %s: the pattern %s %v", j.name, clip(expr), err)})
 			continue
 		}
 		ok = appendNew(ok, p)
 	}
 	if len(ok) == 0 {
-		m.notes = append(m.notes, Note{f.file, f.line, "the jail " + j.name + ": no pattern of its filter could be carried, so it is left out"})
+		m.notes = append(m.notes, Note{f.file, f.line, "jail " + j.name + ": no pattern of its filter could be converted; the jail is skipped"})
 		return
 	}
 	observe := len(f.ignores) > 0
 	if observe {
-		m.notes = append(m.notes, Note{f.file, f.line, "the jail " + j.name + ": ignoreregex is not carried, so the rule only observes; make the patterns say it, then remove mode: observe"})
+		m.notes = append(m.notes, Note{f.file, f.line, "jail " + j.name + ": ignoreregex is not converted, so the rule only observes; add the exception to the patterns, then remove mode: observe"})
 	}
-	m.addSources(j, false, f.journal)
+	m.addSources(j, "", false, f.journal)
 	if len(ok) == 1 {
 		m.addRule(j, j.name, "", ok[0], f.programs, observe)
 		return

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"stoplog/internal/parse"
 	"stoplog/internal/rules"
+	"stoplog/internal/source"
 )
 
 // config writes files of a fail2ban configuration and returns its folder.
@@ -144,8 +146,8 @@ ignoreregex =
 		t.Errorf("got files %q, want %q", paths, want)
 	}
 	n := notes(r)
-	for _, want := range []string{"lookahead", "names are never looked up", "finds no address", "several lines", "app.conf:6:",
-		"ignorecommand", "sendmail-whois", "without end"} {
+	for _, want := range []string{"lookahead", "host names are not resolved", "contains no address", "several lines", "app.conf:6:",
+		"ignorecommand", "sendmail-whois", "permanent ban"} {
 		if !strings.Contains(n, want) {
 			t.Errorf("nothing tells of %q:\n%s", want, n)
 		}
@@ -224,7 +226,7 @@ func TestLoops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := notes(r); !strings.Contains(n, "eight files deep") || !strings.Contains(n, "too deeply") {
+	if n := notes(r); !strings.Contains(n, "eight levels deep") || !strings.Contains(n, "too deeply") {
 		t.Errorf("loops are not told of:\n%s", n)
 	}
 }
@@ -295,4 +297,59 @@ func FuzzFilter(f *testing.F) {
 		})
 		imported(t, dir)
 	})
+}
+
+// TestPortsOfActions: a ban closes the jail's ports, or the whole host when the
+// ban action knows no ports; only the first needs a word about lists.
+func TestPortsOfActions(t *testing.T) {
+	for action, ports := range map[string]int{"": 1, "iptables-multiport": 1, "nftables[type=multiport]": 1, "iptables-allports": 0, "hostsdeny": 0, "ufw": 0, "route": 0, "nftables[type=allports]": 0} {
+		dir := t.TempDir()
+		conf := "[DEFAULT]\nbackend = systemd\nbantime = 1h\nfindtime = 10m\nmaxretry = 5\n"
+		if action != "" {
+			conf += "banaction = " + action + "\n"
+		}
+		conf += "[sshd]\nenabled = true\nfilter = sshd\nport = ssh\n"
+		if err := os.WriteFile(filepath.Join(dir, "jail.conf"), []byte(conf), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Fail2ban(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, problems := rules.LoadBytes("x", []byte(r.Rules), "")
+		if set == nil || len(set.Rules) != 1 {
+			t.Fatalf("%s: %v\n%s", action, problems, r.Rules)
+		}
+		if got := len(set.Rules[0].Ports); got != ports || strings.Contains(r.Rules, "ports: any") != (ports > 0) {
+			t.Errorf("%q: %d ranges of ports, want %d\n%s", action, got, ports, r.Rules)
+		}
+	}
+}
+
+// TestJailsReadTheirOwnLogs: a pattern reads the files of its jail only, so that
+// the clients of one program cannot trigger another's; a system log has no owner.
+func TestJailsReadTheirOwnLogs(t *testing.T) {
+	jail := "[%s]\nenabled = true\nfilter = x\nlogpath = %s\n"
+	set, r := imported(t, config(t, map[string]string{
+		"jail.local":      fmt.Sprintf(jail+jail+jail, "a", "/srv/a.log", "b", "/srv/b/*.log", "c", "/var/log/syslog"),
+		"filter.d/x.conf": "[Definition]\nfailregex = ^refused <HOST>$\n",
+	}))
+	all, err := set.Custom()
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%d patterns, %v\n%s", len(all), err, r.Rules)
+	}
+	for i, path := range []string{"/srv/a.log", "/srv/b/1.log", "/var/log/syslog"} {
+		got := rules.Read(all, &source.Origin{Name: path}, &set.Sources[i], "")
+		var names []string
+		for _, p := range append(got.Bound, got.Free...) {
+			names = append(names, p.Name())
+		}
+		want := []string{[]string{"a", "b", "c"}[i]}
+		if i < 2 {
+			want = append(want, "c")
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s is read by the patterns %v, want %v", path, names, want)
+		}
+	}
 }

@@ -11,12 +11,12 @@ import (
 
 // reasons that a pattern of Python cannot be carried.
 var (
-	errMultiLine = errors.New("looks at several lines at once; a pattern here sees one")
-	errNoAddress = errors.New("finds no address")
-	errTwo       = errors.New("finds two addresses; the one to blame must be in one place")
-	errHostName  = errors.New("finds a host's name; names are never looked up")
-	errNoFailure = errors.New("is no failure by itself (F-NOFAIL), only with other lines of the same session")
-	errSession   = errors.New("ends or clears a session of several lines")
+	errMultiLine = errors.New("matches several lines; stoplog patterns match one line")
+	errNoAddress = errors.New("contains no address")
+	errTwo       = errors.New("contains two addresses; the attacker's must be at one position")
+	errHostName  = errors.New("contains a host name; host names are not resolved")
+	errNoFailure = errors.New("is a failure only together with other lines of the session (F-NOFAIL)")
+	errSession   = errors.New("ends or resets a session of several lines")
 	errLook      = errors.New("RE2 has no lookahead, lookbehind, condition or backreference")
 )
 
@@ -58,7 +58,7 @@ func translate(prefix, expr string) (string, error) {
 	expr = upTo.ReplaceAllString(expr, "{0,$1}")
 	expr = strings.ReplaceAll(expr, `\Z`, `\z`)
 	if m := tagRE.FindString(strings.ReplaceAll(plainGroups(expr), "<ip>", "")); m != "" {
-		return "", errors.New("holds " + m + ", which means nothing here")
+		return "", errors.New("contains " + m + ", which stoplog does not know")
 	}
 	expr = open(expr)
 	return expr, try(expr)

@@ -74,15 +74,15 @@ var stockFilters = map[string]stock{
 
 // elsewhere says where something went that is no rule here.
 var elsewhere = map[string]string{
-	"recidive":             "not needed: block.multiply blocks who comes back for longer, up to block.max",
-	"apache-fakegooglebot": "needs names to be looked up, which is never done",
-	"pass2allow-ftp":       "opens ports to who asks for a page; see stoplog allow add ADDR --ttl",
-	"apache-pass":          "opens ports to who asks for a page; see stoplog allow add ADDR --ttl",
-	"apache-botsearch":     "the ready rules web count scans (use: [web])",
-	"nginx-botsearch":      "the ready rules web count scans (use: [web])",
-	"apache-noscript":      "the ready rules web count scans (use: [web])",
-	"apache-nohome":        "the ready rules web count scans (use: [web])",
-	"php-url-fopen":        "the ready rules web count scans (use: [web])",
+	"recidive":             "not needed: block.multiply blocks repeat offenders longer, up to block.max",
+	"apache-fakegooglebot": "needs DNS lookups, which stoplog never does",
+	"pass2allow-ftp":       "opens ports to clients that request a page; see stoplog allow add ADDR --ttl",
+	"apache-pass":          "opens ports to clients that request a page; see stoplog allow add ADDR --ttl",
+	"apache-botsearch":     "the built-in rules web count scans (use: [web])",
+	"nginx-botsearch":      "the built-in rules web count scans (use: [web])",
+	"apache-noscript":      "the built-in rules web count scans (use: [web])",
+	"apache-nohome":        "the built-in rules web count scans (use: [web])",
+	"php-url-fopen":        "the built-in rules web count scans (use: [web])",
 }
 
 // stockOf finds a filter of fail2ban's own by name and mode.

@@ -2,14 +2,16 @@ package migrate
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// addSources adds where a jail's lines come from.
-func (m *importer) addSources(j jail, auth bool, journal string) {
+// addSources adds where a jail's lines come from; service is the one whose log it
+// is, "" when its patterns read it.
+func (m *importer) addSources(j jail, service string, auth bool, journal string) {
 	if j.match != "" {
 		journal = j.match
 	}
@@ -22,14 +24,14 @@ func (m *importer) addSources(j jail, auth bool, journal string) {
 		return
 	}
 	if len(j.logs) == 0 {
-		m.note(j.at, "the jail %s has no logpath; its rule waits for lines from other sources", j.name)
+		m.note(j.at, "jail %s has no logpath; its rule reads other sources", j.name)
 	}
 	for _, l := range j.logs {
 		if !strings.HasPrefix(l, "/") {
-			m.note(j.at, "the jail %s: logpath %.80q is not absolute", j.name, l)
+			m.note(j.at, "jail %s: logpath %.80q is not absolute", j.name, l)
 			continue
 		}
-		m.addSource("{file: " + quote(l) + "}")
+		m.addFile(l, service)
 	}
 }
 
@@ -57,12 +59,33 @@ func (m *importer) journalSources(j jail, match string) {
 
 func (m *importer) addSource(s string) { m.sources = appendNew(m.sources, s) }
 
+// addFile adds a file. Its service is named when all jails that read it are of
+// the same; else where it is and the tags of its lines tell.
+func (m *importer) addFile(path, service string) {
+	plain := "{file: " + quote(path) + "}"
+	if strings.Contains(service, ",") {
+		service = ""
+	}
+	if old, ok := m.files[path]; ok && old != service {
+		service = ""
+	}
+	m.sources = slices.DeleteFunc(m.sources, func(s string) bool { return s == plain || strings.HasPrefix(s, plain[:len(plain)-1]+", service: ") })
+	m.files[path] = service
+	if service != "" {
+		plain = plain[:len(plain)-1] + ", service: " + service + "}"
+	}
+	m.addSource(plain)
+}
+
 // addRule writes one rule.
 func (m *importer) addRule(j jail, name, match, pattern string, programs []string, observe bool) {
 	var b strings.Builder
 	name = m.unused(name)
 	fmt.Fprintf(&b, "  - name: %s\n", quote(name))
-	fmt.Fprintf(&b, "    about: %s\n", quote("From fail2ban's jail "+j.name+" (filter "+j.filter+")."))
+	fmt.Fprintf(&b, "    about: %s\n", quote("Converted from fail2ban jail "+j.name+" (filter "+j.filter+")."))
+	if match == "" {
+		match = j.ownLogs()
+	}
 	if match != "" {
 		fmt.Fprintf(&b, "    match: %s\n", match)
 	}
@@ -74,11 +97,12 @@ func (m *importer) addRule(j jail, name, match, pattern string, programs []strin
 	}
 	within := min(max(j.findTime, time.Second), 30*24*time.Hour)
 	if within != j.findTime {
-		m.noteOnce(j.at, "the jail %s: findtime becomes %s, the longest that is counted exactly", j.name, short(within))
+		m.noteOnce(j.at, "jail %s: findtime is reduced to %s, the longest window", j.name, short(within))
 	}
 	fmt.Fprintf(&b, "    window: {count: %d, within: %s}\n", j.maxRetry, short(within))
 	m.writeTTL(&b, j)
 	if len(j.ports) > 0 {
+		m.limited = true
 		fmt.Fprintf(&b, "    ports: [%s]\n", strings.Join(j.ports, ", "))
 	}
 	if observe {
@@ -91,7 +115,7 @@ func (m *importer) writeTTL(b *strings.Builder, j jail) {
 	ttl := max(j.banTime, time.Second)
 	fmt.Fprintf(b, "    ttl: %s\n", short(ttl))
 	if ttl == maxTTL {
-		m.noteOnce(j.at, "the jail %s: a ban without end becomes one of %s, the longest there is", j.name, short(maxTTL))
+		m.noteOnce(j.at, "jail %s: a permanent ban becomes a block of %s, the longest TTL", j.name, short(maxTTL))
 	}
 	if !j.increment {
 		fmt.Fprintf(b, "    multiply: 1\n    max: %s\n", short(ttl))
@@ -104,7 +128,7 @@ func (m *importer) writeTTL(b *strings.Builder, j jail) {
 	// fail2ban doubles a ban each time, times the factor.
 	fmt.Fprintf(b, "    multiply: 2\n    max: %s\n", short(max(longest, ttl)))
 	if j.factor != 1 {
-		m.noteOnce(j.at, "the jail %s: bantime.factor %s is not carried; multiply says how much longer each repeat is blocked", j.name,
+		m.noteOnce(j.at, "jail %s: bantime.factor %s is not converted; multiply sets the factor for repeats", j.name,
 			strconv.FormatFloat(j.factor, 'g', -1, 64))
 	}
 }
@@ -122,6 +146,13 @@ func (m *importer) yaml(jails int) string {
 
 use: []
 `, oneLine(m.dir), jails)
+	if m.limited {
+		b.WriteString(`
+# Blocks close the ports of their jail, as fail2ban's did. Lists for other
+# firewalls and proxies leave them out unless they are told to list them:
+#   exports: [{format: plain, file: /var/lib/stoplog/list.txt, ports: any}]
+`)
+	}
 	if len(m.allowed) > 0 {
 		fmt.Fprintf(&b, "\nallow: [%s]\n", quoteAll(m.allowed))
 	}
@@ -162,4 +193,20 @@ func quoteAll(list []string) string {
 		q[i] = quote(s)
 	}
 	return strings.Join(q, ", ")
+}
+
+// systemLogs are files that many programs write: a pattern that names one would
+// read the lines of all of them, also of those that stoplog reads itself.
+var systemLogs = []string{"auth.log", "secure", "syslog", "messages", "mail.log", "maillog", "daemon.log", "user.log", "kern.log"}
+
+// ownLogs is the condition that the jail's pattern reads the jail's own files
+// only: a client of another jail's program must not trigger it. It is "" when
+// the jail reads the journal or a system log.
+func (j jail) ownLogs() string {
+	if j.journal || len(j.logs) == 0 || slices.ContainsFunc(j.logs, func(l string) bool {
+		return !strings.HasPrefix(l, "/") || slices.Contains(systemLogs, filepath.Base(l))
+	}) {
+		return ""
+	}
+	return "{source: [" + quoteAll(j.logs) + "]}"
 }

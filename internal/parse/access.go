@@ -130,7 +130,7 @@ func accessStamp(p *Parser, b []byte) (open int, ns int64, after []byte, ok bool
 			break
 		}
 		open += i
-		if ns, after, ok = clfStamp(b[open+1:], p.loc()); !ok {
+		if ns, after, ok = clfStamp(b[open+1:], p.loc()); !ok && !p.bind.strict {
 			ns, after, ok = scan.Stamp(b[open+1:], p.ref(), p.loc())
 		}
 		if ok {

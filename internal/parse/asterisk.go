@@ -62,7 +62,7 @@ func asteriskSource(m []byte) []byte {
 
 func asteriskTell(ev *Event, k Kind, a netip.Addr, class uint8) bool {
 	tell(ev, "asterisk", Failure, k, a)
-	ev.Conn, ev.Class = connID("asterisk", nil)^addrHash(a)|1, class
+	ev.Conn, ev.Class = ConnID("asterisk", nil)^addrHash(a)|1, class
 	return true
 }
 

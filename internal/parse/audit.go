@@ -53,7 +53,7 @@ func auditResult(kind, body, rest []byte, ev *Event) bool {
 		return false
 	}
 	if pid, ok := auditField(rest, " pid="); ok || hasPrefix(rest, "pid=") {
-		ev.Conn = connID("sshd", pid)
+		ev.Conn = ConnID("sshd", pid)
 	}
 	result, _ := auditField(body, " res=")
 	acct, _ := auditField(body, " acct=")

@@ -42,6 +42,12 @@ func (p *Parser) dockerJSON(b []byte) ([]byte, int64, bool) {
 	if !ok {
 		return nil, 0, false
 	}
+	// Docker ends each whole line so, and goes on with the stream; a record of an
+	// application's own that begins like one does not.
+	text, whole := scan.Before(text, "\n")
+	if !whole || !hasPrefix(rest, `,"stream":"std`) {
+		return nil, 0, false
+	}
 	text = bytes.TrimRight(text, "\r\n")
 	_, stamp, ok := scan.Last(rest, `"time":"`)
 	if !ok {

@@ -20,18 +20,18 @@ func (p *Parser) joinProcess(ev *Event, class uint8) {
 	if len(p.pid) == 0 || !ev.Addr.IsValid() {
 		return
 	}
-	ev.Conn, ev.Class = connID(ev.Service, p.pid)^addrHash(ev.Addr)|1, class
+	ev.Conn, ev.Class = ConnID(ev.Service, p.pid)^addrHash(ev.Addr)|1, class
 }
 
 func addrHash(a netip.Addr) uint64 {
 	b := a.As16()
-	return connID("", b[:])
+	return ConnID("", b[:])
 }
 
 // joinUser marks ev as one of several that tell of ev.User's attempts from
 // ev.Addr, for services that name no connection.
 func joinUser(ev *Event, class uint8) {
-	ev.Conn, ev.Class = connID(ev.Service, ev.User)^addrHash(ev.Addr)|1, class
+	ev.Conn, ev.Class = ConnID(ev.Service, ev.User)^addrHash(ev.Addr)|1, class
 }
 
 // hostByte reports whether c may stand in a host name that a daemon prints:

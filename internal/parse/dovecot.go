@@ -167,7 +167,7 @@ func dovecotAttempts(reason []byte) (int, bool) {
 func dovecotSession(tail []byte, ev *Event) {
 	if _, s, ok := scan.Last(tail, "session=<"); ok {
 		if id, _, ok := scan.Cut(s, ">"); ok && len(id) > 0 {
-			ev.Conn, ev.Class = connID("dovecot", id), dovecotLogin
+			ev.Conn, ev.Class = ConnID("dovecot", id), dovecotLogin
 			return
 		}
 	}

@@ -68,7 +68,7 @@ func (id *dovecotID) name(msg []byte, ev *Event) {
 		ev.User = head[i+1:]
 	}
 	if len(id.session) > 0 {
-		ev.Conn, ev.Class = connID("dovecot", id.session), dovecotAuth
+		ev.Conn, ev.Class = ConnID("dovecot", id.session), dovecotAuth
 		return
 	}
 	joinUser(ev, dovecotAuth)

@@ -8,8 +8,8 @@ import (
 
 const (
 	dropbearTry     = 1             // one line a failed try
-	dropbearUnknown = classOnce + 1 // "Login attempt for nonexistent user"
-	dropbearExit    = classOnce + 2 // "Exit before auth"
+	dropbearUnknown = ClassOnce + 1 // "Login attempt for nonexistent user"
+	dropbearExit    = ClassOnce + 2 // "Exit before auth"
 )
 
 // dropbear reads Dropbear's messages (svr-auth.c, svr-authpasswd.c,
@@ -18,7 +18,7 @@ const (
 func dropbear(p *Parser, msg []byte, ev *Event) bool {
 	ev.Service = "dropbear"
 	if len(p.pid) > 0 {
-		ev.Conn = connID("dropbear", p.pid)
+		ev.Conn = ConnID("dropbear", p.pid)
 	}
 	if rest, ok := scan.After(msg, "Exit before auth"); ok {
 		return dropbearEnd(rest, ev)

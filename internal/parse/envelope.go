@@ -75,7 +75,7 @@ func (p *Parser) header(b []byte, e *envelope) bool {
 		level := facility(tok)
 		if !level {
 			if after, ok := tagged(b, tok, e); ok {
-				e.msg = scan.TrimLeft(after)
+				e.msg = afterBlank(after)
 				colon := tok[len(tok)-1] == ':'
 				e.sure = e.time != 0 && e.host != nil && e.pid != nil && colon
 				e.sealed = e.host != nil && (e.pid != nil || colon)
@@ -102,6 +102,19 @@ func (p *Parser) header(b []byte, e *envelope) bool {
 		b = rest
 	}
 	return false
+}
+
+// afterBlank drops the blank that stands between a tag and its message, and one
+// more space that some loggers add. A message that is indented further goes on
+// with the one before it.
+func afterBlank(b []byte) []byte {
+	if len(b) > 0 && blank(b[0]) {
+		b = b[1:]
+	}
+	if len(b) > 1 && b[0] == ' ' && !blank(b[1]) {
+		b = b[1:]
+	}
+	return b
 }
 
 // metalog reads the "[sshd] " that metalog (metalog.c) puts behind its stamp,
@@ -145,7 +158,7 @@ func (p *Parser) afterLevel(b []byte, e *envelope) bool {
 	}
 	tok, _ := scan.Word(b)
 	if after, ok := tagged(b, tok, e); ok && e.pid != nil {
-		b = scan.TrimLeft(after)
+		b = afterBlank(after)
 	} else {
 		e.tag = nil
 	}

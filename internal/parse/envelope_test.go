@@ -131,7 +131,7 @@ func TestHintReadsWhatNothingWraps(t *testing.T) {
 		"2026-11-20T09:23:10.4 auth.info: " + invalid,
 		"Nov 20 09:23:10 host othername[12]: " + invalid,
 	} {
-		for _, service := range []string{"sshd", "ssh", "sshd-session", "sshd-other"} {
+		for _, service := range []string{"sshd", "ssh", "sshd-session"} {
 			ev, ok := readLine(t, Options{Service: service}, line)
 			if got := brief(&ev, ok); got != "failure unknown_user 192.0.2.7 user=x" {
 				t.Errorf("%s as %s\n got %s", line, service, got)
@@ -161,46 +161,8 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
-func TestJournal(t *testing.T) {
-	entry := source.Entry{Time: 1795166590e9, Ident: []byte("sshd"), PID: 77, UID: 0, Exe: []byte("/usr/sbin/sshd")}
-	for _, c := range []struct {
-		name     string
-		edit     func(*source.Entry)
-		text     string
-		want     string
-		verified bool
-	}{
-		{"root", func(e *source.Entry) {}, invalid, "failure unknown_user 192.0.2.7 user=x", true},
-		{"forged by logger", func(e *source.Entry) { e.UID, e.Exe = 1000, []byte("/usr/bin/logger") }, invalid, "-", false},
-		{"own program", func(e *source.Entry) { e.UID, e.Exe = 101, []byte("/usr/sbin/sshd-session") }, invalid, "failure unknown_user 192.0.2.7 user=x", false},
-		{"own program at home", func(e *source.Entry) { e.UID, e.Exe = 1000, []byte("/home/u/usr/sbin/sshd") }, invalid, "-", false},
-		{"unknown writer", func(e *source.Entry) { e.UID, e.Exe = -1, nil }, invalid, "failure unknown_user 192.0.2.7 user=x", false},
-		{"session", func(e *source.Entry) { e.Ident = []byte("sshd-session") }, "Accepted password for ann from 192.0.2.8 port 1 ssh2", "success 192.0.2.8 user=ann", true},
-		{"other program", func(e *source.Entry) { e.Ident = []byte("chat") }, invalid, "-", false},
-		{"ourselves", func(e *source.Entry) { e.Ident = []byte("stoplog") }, invalid, "-", false},
-		{"no name", func(e *source.Entry) { e.Ident = nil }, invalid, "-", false},
-		{"whole syslog line inside", func(e *source.Entry) { e.Ident = []byte("chat") }, "Nov 20 09:23:10 host sshd[12]: " + invalid, "-", false},
-		{"empty", func(e *source.Entry) {}, "", "-", false},
-	} {
-		en := entry
-		c.edit(&en)
-		p, err := New(Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var ev Event
-		ok := p.Parse(&source.Line{Text: []byte(c.text), Entry: &en}, testNow, &ev)
-		if got := brief(&ev, ok); got != c.want || ev.Verified != c.verified {
-			t.Errorf("%s: %s, verified %v, want %s, %v", c.name, got, ev.Verified, c.want, c.verified)
-		}
-		if ok && ev.Time != en.Time {
-			t.Errorf("%s: time %d, want the journal's", c.name, ev.Time)
-		}
-	}
-}
-
 func TestCutLines(t *testing.T) {
-	p, err := New(Options{})
+	p, err := New(Options{Sniff: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +258,7 @@ samples:
 	if pk == nil {
 		t.Fatal("the pattern was refused")
 	}
-	p, err := New(Options{Custom: pack.NewSet(pk)})
+	p, err := New(Options{Custom: Patterns{Free: pack.NewSet(pk)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,12 +299,11 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, line []byte, service string) {
-		p, err := New(Options{Service: service, Packs: packs})
+		p, err := New(Options{Service: service, Packs: packs, Sniff: len(line)%2 == 0})
 		if err != nil {
 			t.Skip()
 		}
 		var ev Event
-		s := NewSessions(4)
 		for range 2 {
 			if !p.Parse(&source.Line{Text: line}, testNow, &ev) {
 				continue
@@ -350,7 +311,6 @@ func FuzzParse(f *testing.F) {
 			if ev.Service == "" || ev.Addr.Is4In6() || ev.Addr.Zone() != "" || ev.Count < 1 || ev.Count > maxRepeat*maxRepeat {
 				t.Errorf("%q as %q: %+v", line, service, ev)
 			}
-			s.Join(&ev, nil)
 			p.Reset()
 		}
 	})

@@ -58,9 +58,15 @@ type Event struct {
 	// repeated 5 times" and "PAM 2 more authentication failures", and 0 once
 	// Sessions has found that they were counted already.
 	Count int
+	// First: the attempts are the first that are counted of their connection, as
+	// Sessions sees it; never of a line without Conn.
+	First bool
 	// Verified: a local user without rights cannot have forged the line (the
 	// journal's own fields say so, or its origin is written by the server).
 	Verified bool
+	// Informs: the line may be reported, and counts toward no block, lockdown or
+	// flag: it is by a program that any local user starts (su, sudo).
+	Informs bool
 
 	// Access logs.
 	Method, Path, Query, Agent, Referrer, Host []byte

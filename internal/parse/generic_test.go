@@ -13,7 +13,7 @@ func packedParser(tb testing.TB, service string) *Parser {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p, err := New(Options{Service: service, Packs: packs})
+	p, err := New(Options{Service: service, Packs: packs, Sniff: true})
 	if err != nil {
 		tb.Fatal(err)
 	}

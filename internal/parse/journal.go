@@ -1,71 +1,72 @@
 package parse
 
 import (
-	"bytes"
+	"net/netip"
 
 	"stoplog/internal/source"
 )
 
 // journal reads a line whose envelope the journal took off and vouches for.
-// The time, the process and who wrote it are the journal's own word. Only what
-// root wrote is verified: anybody can make an installed program say anything
-// (LD_PRELOAD, ld.so(8)), so the name of the program proves nothing. A login
-// or failure of a service that runs as root, which a person or another program
-// wrote, is forged, and is no event.
+// The tag is the writer's choice: it decides only which scanners look. What
+// they read counts when the entry's trusted fields prove that its writer may
+// speak for that service (see speaksFor).
 func (p *Parser) journal(line *source.Line, ev *Event) bool {
 	en := line.Entry
-	if !p.entry(trimEnd(line.Text), en, ev) {
-		return false
-	}
-	if ev.Outcome != Other && rootOnly(ev.Service) && forged(en, ev.Service) {
-		return false
-	}
-	ev.Verified = ev.Verified || en.UID == 0
-	return true
+	p.from = en
+	return p.entry(trimEnd(line.Text), en, ev) && p.authorise(en, ev)
 }
 
-// forged reports whether an entry of a service of root's was written by
-// somebody's own process, or by a system account in another program: a service
-// may have processes of an account of its own (sshd's before the login).
-func forged(en *source.Entry, service string) bool {
-	const people = 1000 // login.defs(5), UID_MIN
-	base := en.Exe[bytes.LastIndexByte(en.Exe, '/')+1:]
-	return en.UID >= people || en.UID > 0 && !bytes.HasPrefix(base, []byte(service))
-}
-
-// rootOnly names the services whose logins are told of by processes of root.
-func rootOnly(service string) bool {
-	switch service {
-	case "sshd", "dropbear", "login", "su", "sudo", "telnetd", "rlogind", "rshd", "vsftpd", "proftpd", "gdm", "sddm", "lightdm", "xrdp", "cron":
+// authorise reports whether ev may come from the writer of en, and marks it as
+// verified when no client can have written it either: what a service prints
+// becomes an entry at each newline, and only services of logins are known to
+// print none that a client sent.
+func (p *Parser) authorise(en *source.Entry, ev *Event) bool {
+	ev.Verified = false
+	if byCaller(en, ev.Service) {
+		ev.Addr, ev.Informs = netip.Addr{}, true
 		return true
 	}
-	return false
+	if !p.speaksFor(en, ev.Service) {
+		if ev.Outcome != Other || ev.Kind == Probe {
+			p.refuse(en, ev.Service)
+		}
+		*ev = Event{Fields: ev.Fields[:0]}
+		return false
+	}
+	w := serviceWriters[ev.Service]
+	ev.Verified = en.Transport != source.StdoutTransport || w != nil && w.uids == rootOnly
+	return true
 }
 
 // entry reads the message b of an entry.
 func (p *Parser) entry(b []byte, en *source.Entry, ev *Event) bool {
 	p.line, p.msg, p.time, p.tag = b, b, en.Time, en.Ident
-	if en.Kernel {
+	if en.Transport == source.KernelTransport {
 		p.tag = []byte("kernel")
 	}
 	if len(p.tag) == 0 || len(b) == 0 {
 		return false
 	}
+	if unit := unitName(en.Unit); unit != nil && p.from != nil && len(en.Container) == 0 && p.nobodys(p.tag) && string(p.tag) != ownTag {
+		p.tag = unit // says more than that a program is in Python
+	}
 	setTag(&p.envelope, p.tag, nil)
+	p.sealed = true
 	if en.PID != 0 {
 		p.pid = appendUint(p.digits[:0], uint64(en.PID))
 	}
-	ok := p.tagged(ev)
-	if !ok && string(p.tag) != ownTag && (b[0]|0x20)-'a' > 25 {
+	// sudo puts the account's name in a column; of others, what is indented goes
+	// on with the entry before it.
+	ok := (!blank(b[0]) || string(p.tag) == "sudo") && p.enveloped(ev)
+	if !ok && p.bind.who == anybody && string(p.tag) != ownTag && (b[0]|0x20)-'a' > 25 {
 		// A server that logs to its standard output writes what it would to a
 		// file: something that begins with a stamp, an address or a brace.
 		ok = p.bare(b, ev)
-		ev.Verified = p.opt.Verified
 	}
 	if !ok {
 		return false
 	}
-	ev.Time = en.Time
+	ev.Time, ev.Verified = en.Time, false
 	p.finish(ev)
 	return true
 }

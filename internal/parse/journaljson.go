@@ -6,30 +6,73 @@ import (
 )
 
 // exported reads a line of "journalctl -o json" in a file (systemd's Journal
-// JSON Format, https://systemd.io/JOURNAL_EXPORT_FORMATS). Nothing is verified
-// by it: a file is anybody's who may write to it. A message that is no text, or
-// a field that is there twice, leaves the line unread.
+// JSON Format, https://systemd.io/JOURNAL_EXPORT_FORMATS). The fields that say
+// who wrote an entry count as in the journal itself, but verify nothing: a file
+// is anybody's who may write to it. Without them the line is as good as text.
+// A field that is there twice, or a printed line that was cut at a NUL byte,
+// leaves the line unread.
 func (p *Parser) exported(b []byte, ev *Event) bool {
 	var f journalFields
 	if !f.walk(b) || f.vals[fieldMessage] == nil || f.vals[fieldRealtime] == nil {
 		return false
 	}
-	text, _, ok := p.unquote(f.vals[fieldMessage][1:])
-	us, _, ok2 := scan.Uint(unquoted(f.vals[fieldRealtime]))
+	text, ok := p.journalText(f.vals[fieldMessage])
+	us, _, ok2 := scan.Uint(f.text(fieldRealtime))
 	if !ok || !ok2 || us > 1<<53 {
 		return false
 	}
-	en := source.Entry{Time: int64(us) * 1e3, Ident: unquoted(f.vals[fieldIdent]), UID: -1, Kernel: string(unquoted(f.vals[fieldTransport])) == "kernel"}
+	switch string(f.text(fieldLineBreak)) {
+	case "nul", "line-max":
+		return false
+	}
+	en := &p.exportEntry
+	*en = source.Entry{
+		Time: int64(us) * 1e3, Ident: f.text(fieldIdent), UID: -1, Exe: f.text(fieldExe), Unit: f.text(fieldUnit),
+		Container: f.text(fieldContainer), Transport: source.TransportOf(f.text(fieldTransport)),
+	}
 	if en.Ident == nil {
-		en.Ident = unquoted(f.vals[fieldComm])
+		en.Ident = f.text(fieldComm)
+	}
+	if n, rest, ok := scan.Uint(f.text(fieldUID)); ok && len(rest) == 0 && n < 1<<32 {
+		en.UID = int64(n)
 	}
 	for _, k := range [...]int{fieldSyslogPID, fieldPID} {
-		if n, rest, ok := scan.Uint(unquoted(f.vals[k])); ok && len(rest) == 0 && n < 1<<32 {
+		if n, rest, ok := scan.Uint(f.text(k)); ok && len(rest) == 0 && n < 1<<32 {
 			en.PID = uint32(n)
 			break
 		}
 	}
-	return p.entry(trimEnd(text), &en, ev)
+	if en.UID >= 0 || en.Unit != nil || en.Container != nil {
+		p.from = en
+	}
+	if !p.entry(trimEnd(text), en, ev) || p.from != nil && !p.authorise(en, ev) {
+		return false
+	}
+	ev.Verified = false
+	return true
+}
+
+// journalText decodes a message: a string, or, when it is not all printable
+// text, an array of its bytes' values.
+func (p *Parser) journalText(v []byte) ([]byte, bool) {
+	if v[0] == '"' {
+		text, _, ok := p.unquote(v[1:])
+		return text, ok
+	}
+	start := len(p.memory)
+	for i := 0; v[i] != ']'; {
+		i = skipSpace(v, i+1) // behind the bracket or a comma
+		n, rest, ok := scan.Uint(v[i:])
+		if !ok || n > 255 {
+			return nil, false
+		}
+		p.memory = append(p.memory, byte(n))
+		i = skipSpace(v, len(v)-len(rest))
+		if i >= len(v) || v[i] != ',' && v[i] != ']' {
+			return nil, false
+		}
+	}
+	return p.memory[start:len(p.memory):len(p.memory)], true
 }
 
 const (
@@ -40,10 +83,18 @@ const (
 	fieldPID
 	fieldSyslogPID
 	fieldTransport
+	fieldUID
+	fieldExe
+	fieldUnit
+	fieldContainer
+	fieldLineBreak
 	journalFieldCount
 )
 
-var journalKeys = [journalFieldCount]string{"MESSAGE", "__REALTIME_TIMESTAMP", "SYSLOG_IDENTIFIER", "_COMM", "_PID", "SYSLOG_PID", "_TRANSPORT"}
+var journalKeys = [journalFieldCount]string{
+	"MESSAGE", "__REALTIME_TIMESTAMP", "SYSLOG_IDENTIFIER", "_COMM", "_PID", "SYSLOG_PID", "_TRANSPORT",
+	"_UID", "_EXE", "_SYSTEMD_UNIT", "CONTAINER_NAME", "_LINE_BREAK",
+}
 
 // journalFields are the values, with their quotes.
 type journalFields struct{ vals [journalFieldCount][]byte }
@@ -76,10 +127,11 @@ func (f *journalFields) walk(b []byte) bool {
 	return false
 }
 
+// keep takes a field that is wanted: a string or, of a message only, an array.
 func (f *journalFields) keep(key, v []byte) bool {
 	for i, k := range journalKeys {
 		if k == string(key) {
-			if f.vals[i] != nil || v[0] != '"' {
+			if f.vals[i] != nil || v[0] != '"' && (v[0] != '[' || i != fieldMessage) {
 				return false
 			}
 			f.vals[i] = v
@@ -88,7 +140,9 @@ func (f *journalFields) keep(key, v []byte) bool {
 	return true
 }
 
-func unquoted(v []byte) []byte {
+// text is a string's value as it is written, nil when there is none.
+func (f *journalFields) text(i int) []byte {
+	v := f.vals[i]
 	if len(v) < 2 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package parse
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,6 +19,21 @@ func TestExportedJournal(t *testing.T) {
 		{`{"SYSLOG_IDENTIFIER":"x","MESSAGE":"Invalid user x from 192.0.2.7","SYSLOG_IDENTIFIER":"sshd",` + rest + `}`, "-"},
 		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":"Invalid user x from 192.0.2.7",` + rest, "-"},
 		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":"Invalid user x from 192.0.2.7",` + rest + `} x`, "-"},
+
+		// What is not all text comes as an array of its bytes.
+		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":[` + bytesOf("Invalid user a\x00b from 192.0.2.7 port 22") + `],` + rest + `}`, "failure unknown_user 192.0.2.7 user=a\x00b"},
+		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":[73, 256],` + rest + `}`, "-"},
+		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":["a"],` + rest + `}`, "-"},
+		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":[],` + rest + `}`, "-"},
+		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":null,` + rest + `}`, "-"},
+		{`{"SYSLOG_IDENTIFIER":["sshd","x"],"MESSAGE":"Invalid user x from 192.0.2.7",` + rest + `}`, "-"},
+
+		// Who wrote it counts as in the journal.
+		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":"Invalid user x from 192.0.2.7","_UID":"0","_SYSTEMD_UNIT":"ssh.service",` + rest + `}`, "failure unknown_user 192.0.2.7 user=x"},
+		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":"Invalid user x from 192.0.2.7","_UID":"0","_EXE":"/usr/sbin/sshd","_SYSTEMD_UNIT":"session-1.scope",` + rest + `}`, "failure unknown_user 192.0.2.7 user=x"},
+		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":"Invalid user x from 192.0.2.7","_UID":"1000",` + rest + `}`, "-"},
+		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":"Invalid user x from 192.0.2.7","_UID":"0","CONTAINER_NAME":"x","_SYSTEMD_UNIT":"docker.service",` + rest + `}`, "-"},
+		{`{"SYSLOG_IDENTIFIER":"sshd","MESSAGE":"Invalid user x from 192.0.2.7","_UID":"0","_SYSTEMD_UNIT":"ssh.service","_LINE_BREAK":"nul",` + rest + `}`, "-"},
 	} {
 		ev, ok := readLine(t, Options{}, c.line)
 		if got := brief(&ev, ok); got != c.want {
@@ -27,6 +43,10 @@ func TestExportedJournal(t *testing.T) {
 			t.Errorf("%s\nat %v, verified %v, connection %x", c.line, time.Unix(0, ev.Time).UTC(), ev.Verified, ev.Conn)
 		}
 	}
+}
+
+func bytesOf(s string) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]byte(s)), " ", ","), "[]")
 }
 
 // FuzzExportedJournal: a message is its tag's, whatever it holds.

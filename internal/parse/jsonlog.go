@@ -174,7 +174,10 @@ func (r *record) service(p *Parser) string {
 
 // judge decides what the record tells of; false: of nothing we know.
 func (r *record) judge(p *Parser, ev *Event) bool {
-	said := r.said()
+	said := Other
+	if !p.bind.serves(p.opt.Service) {
+		said = r.said()
+	}
 	if v := r.vals[slotOutcome]; v != nil {
 		said = tells(v)
 	}
@@ -203,7 +206,7 @@ func (r *record) judge(p *Parser, ev *Event) bool {
 func (r *record) inMessage(p *Parser, ev *Event) bool {
 	msg := r.vals[slotMessage]
 	a, ok := netip.Addr{}, false
-	if rest, is := scan.After(msg, `[client \"`); is {
+	if rest, is := scan.After(msg, `[client \"`); is && (p.bind.who == anybody || p.bind.family == "caddy") {
 		var quoted, after []byte
 		if quoted, after, is = scan.Cut(rest, `\"] Coraza: `); is {
 			a, ok = scan.Addr(quoted)
@@ -214,7 +217,7 @@ func (r *record) inMessage(p *Parser, ev *Event) bool {
 		}
 	}
 	for _, head := range [...]string{"Handling TCP connection from ", "Handling UDP stream from "} {
-		if rest, is := scan.After(msg, head); is {
+		if rest, is := scan.After(msg, head); is && (p.bind.who == anybody || p.bind.family == "traefik") {
 			who, _ := scan.Word(rest)
 			a, ok = scan.AddrPort(who)
 			ev.Service, ev.Kind = "traefik", Probe
@@ -232,8 +235,8 @@ func (r *record) inMessage(p *Parser, ev *Event) bool {
 // shipped reads a line that a shipper of logs (Filebeat, Vector, Upsun) put
 // into "message": an access log's, or `host tag: …` of a web server.
 func (r *record) shipped(p *Parser, msg []byte, ev *Event) bool {
-	if len(msg) < 40 {
-		return false
+	if len(msg) < 40 || p.bind.who != anybody && p.opt.Service != AccessLog {
+		return false // a program's message may be its client's
 	}
 	line := p.unescaped(msg)
 	if accessLog(p, line, ev) || nginxError(p, line, ev) || apacheError(p, line, ev) {

@@ -74,7 +74,7 @@ func FuzzFieldMap(f *testing.F) {
 	for _, s := range webHostileTexts() {
 		f.Add(s)
 	}
-	p, err := New(Options{Format: "json", Map: map[string]string{"ip": "net.addr", "user": "who.name", "x": "who.x"}})
+	p, err := New(Options{Sniff: true, Format: "json", Map: map[string]string{"ip": "net.addr", "user": "who.name", "x": "who.x"}})
 	if err != nil {
 		f.Fatal(err)
 	}

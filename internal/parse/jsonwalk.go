@@ -132,7 +132,9 @@ func (r *record) walkMember(b []byte, i int, at place, n *mapNode, key []byte, d
 	}
 	v := b[i:end]
 	if v[0] == '[' {
-		v = firstString(v)
+		if v = firstString(v); v == nil && slotOf(at, key) == slotCredentials {
+			v = b[i:i] // Caddy up to 2.6 logs the header's values as []
+		}
 	}
 	if len(v) > 1 && v[0] == '"' {
 		v = v[1 : len(v)-1]

@@ -65,8 +65,9 @@ func lighttpdMessage(msg []byte, ev *Event) {
 	if !ok {
 		return
 	}
-	ev.Addr = a
-	lighttpdAuth(bytes.TrimSuffix(head, []byte{','}), ev)
+	if lighttpdAuth(bytes.TrimSuffix(head, []byte{','}), ev); ev.Outcome == Failure {
+		ev.Addr = a // of another message it may be what the client sent
+	}
 }
 
 // lighttpdAuth judges the text before the address.

@@ -18,7 +18,7 @@ func TestLighttpd(t *testing.T) {
 		{head + `digest: auth failed for  bob : wrong password, IP: 192.0.2.7`, l(Failure, Plain, "bob")},
 		{head + `digest: auth failed: uri mismatch (/a != /b), IP: 192.0.2.7`, l(Failure, Plain, "")},
 		{head + `get_password failed, IP: 192.0.2.7`, l(Failure, UnknownUser, "")},
-		{head + `something else, IP: 192.0.2.7`, l(Other, Plain, "")},
+		{head + `something else, IP: 192.0.2.7`, none},
 		{head + `password doesn't match for /x username: bob, IP: 192.0.2.7 and more`, none},
 		{head + `password doesn't match for /x username: bob, IP: 192.0.2.7.example.org`, none},
 		{head + `password doesn't match for /x username: ` + strings.Repeat("b", 1000) + ` IP: 203.0.113.66`, none},
@@ -45,4 +45,21 @@ func TestSuhosin(t *testing.T) {
 		{`ALERT - dropped variable '` + strings.Repeat("x", 4000) + ` (attacker '203.0.113.66', file 'y')`, none},
 		{`some other message of PHP`, webWant{}},
 	})
+}
+
+// TestLighttpdIsNoOthersAccessLog: request headers that lighttpd logs are no
+// line of a proxy that it may resemble.
+func TestLighttpdIsNoOthersAccessLog(t *testing.T) {
+	p, err := New(Options{Service: "lighttpd"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`2026-11-22 08:59:20: (request.c.1344) rqst: Referer: x 2026/10/10 13:55:36 [2026-10-10 13:55:36.417736] [router:host-http] [origin:example.org] [client: 192.0.2.7] [useragent: a] GET /x 404`,
+		`[22/Nov/2026:08:59:20 +0000] - 401 401 - GET https example.org "/" [Client 192.0.2.7] [Length 0] [Gzip -] [Sent-to 10.0.0.1] "a" "-"`,
+	} {
+		if ev, ok := parseOne(t, p, line); ok && ev.Addr.IsValid() {
+			t.Errorf("blames %s: %s", ev.Addr, line)
+		}
+	}
 }

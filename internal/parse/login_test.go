@@ -25,7 +25,7 @@ func TestLogins(t *testing.T) {
 		{"h login[7]: FAILED LOGIN 1 FROM tty1 FOR root, Authentication failure", "-"},
 		{"h login: 3 LOGIN FAILURES FROM 192.0.2.7, root", "failure 192.0.2.7 user=root"},
 		{"h login: 1 LOGIN FAILURE FROM 192.0.2.7", "failure 192.0.2.7"},
-		{"h in.telnetd[7]: refused connect from 192.0.2.7 (192.0.2.7)", "failure forbidden 192.0.2.7"},
+		{"h in.telnetd[7]: refused connect from 192.0.2.7 (192.0.2.7)", "failure probe 192.0.2.7"},
 		// screensharingd
 		{"h screensharingd[7]: Authentication: FAILED :: User Name: ann :: Viewer Address: 192.0.2.7 :: Type: DH", "failure 192.0.2.7 user=ann"},
 		{"h screensharingd[7]: Authentication: SUCCEEDED :: User Name: ann :: Viewer Address: 192.0.2.7 :: Type: DH", "success 192.0.2.7 user=ann"},

@@ -178,7 +178,7 @@ func opensmtpd(p *Parser, msg []byte, ev *Event) bool {
 		return false
 	}
 	tell(ev, "opensmtpd", Other, Plain, ev.Addr)
-	ev.Conn, ev.Class = connID("opensmtpd", id), 1
+	ev.Conn, ev.Class = ConnID("opensmtpd", id), 1
 	opensmtpdAddr(m, ev)
 	if string(what) == "failed-command" {
 		ev.Class = 2

@@ -50,7 +50,7 @@ func mongodb(p *Parser, msg []byte, ev *Event) bool {
 
 func mongoTell(ev *Event, conn []byte, class uint8, o Outcome, a netip.Addr) bool {
 	tell(ev, "mongodb", o, Plain, a)
-	ev.Conn, ev.Class = connID("mongodb", conn), class
+	ev.Conn, ev.Class = ConnID("mongodb", conn), class
 	return true
 }
 

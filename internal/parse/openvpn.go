@@ -42,7 +42,7 @@ func openvpn(p *Parser, msg []byte, ev *Event) bool {
 			ev.Addr = netip.Addr{}
 		}
 		if f.outcome == Failure {
-			ev.Conn, ev.Class = connID("openvpn", nil)^addrHash(peer.Addr())^uint64(peer.Port())<<1|1, uint8(i+1)
+			ev.Conn, ev.Class = ConnID("openvpn", nil)^addrHash(peer.Addr())^uint64(peer.Port())<<1|1, uint8(i+1)
 		}
 		return true
 	}

@@ -21,11 +21,11 @@ func pam(p *Parser, msg []byte, ev *Event) bool {
 	}
 	ev.Service = pamService(service)
 	if len(p.pid) > 0 {
-		ev.Conn = connID(ev.Service, p.pid)
+		ev.Conn = ConnID(ev.Service, p.pid)
 	}
-	ev.Class, ev.Count = classPAM, 1
+	ev.Class, ev.Count = ClassPAM, 1
 	if scan.Has(p.module, "pam_") && !hasPrefix(p.module, "(pam_unix") || hasPrefix(p.msg, "pam_") && !hasPrefix(p.msg, "pam_unix") {
-		ev.Class = classOtherPAM
+		ev.Class = ClassOtherPAM
 	}
 	rest, more, ok := pamFailures(msg)
 	if !ok {
@@ -152,7 +152,7 @@ func pamOther(b []byte, ev *Event) bool {
 	if !ok {
 		return false
 	}
-	ev.Outcome, ev.Kind, ev.Class, ev.User = Failure, Forbidden, classOtherPAM, user
+	ev.Outcome, ev.Kind, ev.Class, ev.User = Failure, Forbidden, ClassOtherPAM, user
 	ev.Addr, ok = scan.Addr(tok)
 	return ok
 }

@@ -8,11 +8,16 @@ import (
 	"stoplog/internal/source"
 )
 
-// Options say how lines are to be read. The zero value sniffs.
+// Options say how lines are to be read. The zero value reads what syslog tagged.
 type Options struct {
-	// Service names the family that is tried first ("sshd", "postfix"…). An
-	// unknown one means sniffing.
+	// Service names what writes the origin: a family or pack ("sshd", "gitea"…),
+	// AccessLog, Syslog, or an application of the user's own. Lines of other
+	// services are not read. Empty: a line is read by its syslog tag only.
 	Service string
+	// Sniff tries every family and pack on every line, Service first: for tools
+	// that show what a line could be. A client who can begin a line in such a
+	// log speaks for any service.
+	Sniff bool
 	// Format is "", "auto", "combined", "common", "vhost", "json", "logfmt",
 	// or an nginx log_format or Apache LogFormat string.
 	Format string
@@ -30,10 +35,10 @@ type Options struct {
 	Client ClientOptions
 	// Packs are the patterns of services without a scanner here; nil is none.
 	Packs *pack.Set
-	// Custom are the users' own patterns, for Custom; nil is none.
-	Custom *pack.Set
-	// Verified marks every event: only the server itself writes the origin.
-	Verified bool
+	// Custom are the users' own patterns that may read this origin, for Custom.
+	Custom Patterns
+	// Journal says whom the source of journal entries names.
+	Journal JournalOptions
 }
 
 // Parser turns lines into events. It keeps nothing from line to line but
@@ -43,15 +48,24 @@ type Parser struct {
 	opt Options
 	now int64
 	envelope
-	line   []byte // being read, without containers' wrapping
-	inner  bool   // the line is read from behind its tag
-	hinted scanner
-	digits [20]byte // of the process id that a journal entry names
-	web    web      // formats and memory of the web families
+	line      []byte // being read, without containers' wrapping
+	outer     int64  // when the container's runtime wrote it, 0 without one
+	journaled bool   // it is an entry of the journal
+	inner     bool   // the line is read from behind its tag
+	bind      binding
+	hinted    scanner  // of Service, in a parser that sniffs
+	digits    [20]byte // of the process id that a journal entry names
+	web       web      // formats and memory of the web families
 
 	minute stampMemory
 	memory []byte // unescaped text of the lines since Reset
-	match  pack.Match
+
+	from      *source.Entry // of the line being read, nil when it is text
+	foreign   uint64        // entries that were refused
+	foreigner string
+
+	exportEntry source.Entry // memory for an entry of "journalctl -o json"
+	match       pack.Match
 }
 
 // New checks o and returns a parser for it. An error names the format at
@@ -64,8 +78,11 @@ func New(o Options) (*Parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Parser{opt: o, web: w}
-	p.hinted = hintScanner(o.Service)
+	p := &Parser{opt: o, web: w, bind: newBinding(&o)}
+	if o.Sniff {
+		p.bind.strict = false
+		p.hinted = hintScanner(o.Service)
+	}
 	return p, nil
 }
 
@@ -77,7 +94,7 @@ func New(o Options) (*Parser, error) {
 func (p *Parser) Parse(line *source.Line, now int64, ev *Event) bool {
 	*ev = Event{Fields: ev.Fields[:0]}
 	p.now = now
-	p.envelope, p.inner = envelope{}, false
+	p.envelope, p.inner, p.outer, p.journaled, p.from = envelope{}, false, 0, line.Entry != nil, nil
 	if line.Cut {
 		p.line = nil
 		return line.Entry == nil && p.cut(line.Text, ev)
@@ -92,6 +109,7 @@ func (p *Parser) Parse(line *source.Line, now int64, ev *Event) bool {
 func (p *Parser) Reset() {
 	p.web.reset()
 	p.memory = p.memory[:0]
+	p.match.Reset()
 }
 
 // text reads a line of a file or pipe.
@@ -105,11 +123,28 @@ func (p *Parser) text(b []byte, ev *Event) bool {
 		return p.exported(b, ev)
 	}
 	inner, ns, wrapped := p.container(b)
+	ok := false
 	if wrapped {
 		b = trimEnd(inner)
-		p.line = b
+		p.line, p.outer = b, ns
 	}
-	if len(b) < 8 || !p.plain(b, ev) {
+	switch {
+	case len(b) < 8:
+		return false
+	case blank(b[0]):
+		// What is indented goes on with the record before it. Only a pack may say
+		// that its lines begin so.
+		if ok = p.bareByPack(b, ev); ok {
+			p.seal(ev, b)
+		}
+	case p.bind.who == anybody:
+		ok = p.sniff(b, ev)
+	case wrapped && p.bind.who == byEnvelope && !p.bind.tags:
+		return false // a program's own output: its text is no envelope
+	default:
+		ok = p.bound(b, ev)
+	}
+	if !ok {
 		return false
 	}
 	if ev.Time == 0 {
@@ -118,9 +153,9 @@ func (p *Parser) text(b []byte, ev *Event) bool {
 	return true
 }
 
-// plain reads a line that nothing wraps but syslog. A line that begins with an
-// address is an access log's: what follows may be anybody's.
-func (p *Parser) plain(b []byte, ev *Event) bool {
+// sniff reads a line of whatever wrote it. A line that begins with an address
+// is an access log's: what follows may be anybody's.
+func (p *Parser) sniff(b []byte, ev *Event) bool {
 	if p.opt.Format != "" && p.opt.Format != "auto" || addressed(b) {
 		return p.bare(b, ev)
 	}
@@ -139,6 +174,9 @@ func (p *Parser) plain(b []byte, ev *Event) bool {
 // cut reads the beginning of an access log's line, in a format that has the
 // address before what clients choose.
 func (p *Parser) cut(b []byte, ev *Event) bool {
+	if p.bind.who != anybody && p.bind.who != byFormat && !p.bind.access {
+		return false
+	}
 	if f := p.web.format; len(b) < 8 || !addressed(b) || f != nil && f.back || !bareWeb(p, b, ev) {
 		return false
 	}
@@ -219,7 +257,6 @@ func (p *Parser) seal(ev *Event, msg []byte) {
 	if ev.Count == 0 {
 		ev.Count = 1
 	}
-	ev.Verified = ev.Verified || p.opt.Verified
 }
 
 func trimEnd(b []byte) []byte {

@@ -251,7 +251,7 @@ func postgresJoin(p *Parser, prefix []byte, class uint8, ev *Event) {
 		}
 	}
 	if len(pid) > 0 {
-		ev.Conn, ev.Class = connID("postgres", pid), class
+		ev.Conn, ev.Class = ConnID("postgres", pid), class
 	}
 }
 

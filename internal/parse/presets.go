@@ -57,7 +57,10 @@ func mayNPM(line []byte) bool {
 	return len(line) > 28 && line[0] == '[' && line[3] == '/' && scan.Has(line, " [Client ")
 }
 
-func mayZoraxy(line []byte) bool { return scan.Has(line[:min(len(line), 96)], "] [router:") }
+// mayZoraxy looks for "[2026-11-20 09:23:10.123456] [router:" behind a date and a time.
+func mayZoraxy(line []byte) bool {
+	return len(line) > 60 && line[10] == ' ' && line[19] == ' ' && line[20] == '[' && scan.Has(line[:min(len(line), 96)], "] [router:")
+}
 
 // mayALB looks for "https 2026-11-20T…".
 func mayALB(line []byte) bool {

@@ -155,7 +155,7 @@ func sendmailAuth(m []byte, ev *Event) bool {
 func sendmailQueue(id, m []byte, ev *Event) bool {
 	if _, why, ok := scan.Cut(m, ">... "); ok && m[0] == '<' && hasAny(why, "User unknown", "No such user") {
 		tell(ev, "sendmail", Failure, Forbidden, netip.Addr{})
-		ev.Conn, ev.Class = connID("sendmail", id), sendmailReject
+		ev.Conn, ev.Class = ConnID("sendmail", id), sendmailReject
 		return true
 	}
 	if _, ok := scan.After(m, "from="); ok {
@@ -164,7 +164,7 @@ func sendmailQueue(id, m []byte, ev *Event) bool {
 			return false
 		}
 		tell(ev, "sendmail", Other, Plain, a)
-		ev.Conn = connID("sendmail", id) // brings the address
+		ev.Conn = ConnID("sendmail", id) // brings the address
 		return true
 	}
 	return false

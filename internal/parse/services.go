@@ -25,3 +25,14 @@ func Services() []string {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
+
+// Known reports whether Options.Service of that name is a family, a built-in
+// pack, AccessLog or Syslog. Any other is an application of the user's own: only
+// the user's patterns read its log, and the format that the source names.
+func Known(service string) bool {
+	if service == AccessLog || service == Syslog || slices.Contains([]string{"auth", "pam", "pam-generic"}, service) || familyOf([]byte(service)) != "" {
+		return true
+	}
+	packs, err := pack.Builtin()
+	return err == nil && packs.Named(service) != nil
+}

@@ -71,7 +71,7 @@ func namesService(n ast.Node) []ast.Expr {
 			return n.Args[1:2]
 		}
 	case *ast.FuncDecl:
-		if strings.HasSuffix(strings.ToLower(n.Name.Name), "service") && n.Name.Name != "connID" {
+		if strings.HasSuffix(strings.ToLower(n.Name.Name), "service") && n.Name.Name != "ConnID" {
 			return returned(n)
 		}
 	}

@@ -44,7 +44,7 @@ func slapd(p *Parser, msg []byte, ev *Event) bool {
 	} else {
 		return false
 	}
-	ev.Conn = connID("slapd", id) ^ connID("", p.pid) | 1
+	ev.Conn = ConnID("slapd", id) ^ ConnID("", p.pid) | 1
 	return true
 }
 

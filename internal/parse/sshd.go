@@ -7,7 +7,7 @@ import (
 	"stoplog/internal/parse/scan"
 )
 
-// The ways in which OpenSSH tells of one attempt. Those from classOnce up are
+// The ways in which OpenSSH tells of one attempt. Those from ClassOnce up are
 // told at most once a connection. Other lines of class sshdOpened begin one.
 const (
 	sshdOpened = 1
@@ -16,15 +16,15 @@ const (
 	sshdFailed   = 1 // "Failed password for …" and "error: PAM: …", one each
 	sshdKeyboard = 2 // "Failed keyboard-interactive/pam for …", of which "error: PAM: …" tells, too
 
-	sshdInvalid  = classOnce + 1 // "Invalid user …"
-	sshdLeft     = classOnce + 2 // "Connection closed by authenticating user …"
-	sshdTooMany  = classOnce + 3 // "maximum authentication attempts …"
-	sshdRefused  = classOnce + 4 // "User … not allowed because …"
-	sshdNone     = classOnce + 5 // "Failed none for invalid user …", the question which methods there are
-	sshdGoodbye  = classOnce + 6 // "Received disconnect …: Auth fail"
-	sshdDenied   = classOnce + 7 // account and key restrictions
-	sshdTooMany2 = classOnce + 8 // "Disconnecting …: Too many authentication failures"
-	sshdKey      = classOnce + 9
+	sshdInvalid  = ClassOnce + 1 // "Invalid user …"
+	sshdLeft     = ClassOnce + 2 // "Connection closed by authenticating user …"
+	sshdTooMany  = ClassOnce + 3 // "maximum authentication attempts …"
+	sshdRefused  = ClassOnce + 4 // "User … not allowed because …"
+	sshdNone     = ClassOnce + 5 // "Failed none for invalid user …", the question which methods there are
+	sshdGoodbye  = ClassOnce + 6 // "Received disconnect …: Auth fail"
+	sshdDenied   = ClassOnce + 7 // account and key restrictions
+	sshdTooMany2 = ClassOnce + 8 // "Disconnecting …: Too many authentication failures"
+	sshdKey      = ClassOnce + 9
 )
 
 // sshd reads OpenSSH's messages, 3 to 10, as auth.c, auth2.c, auth-pam.c,
@@ -35,7 +35,7 @@ const (
 func sshd(p *Parser, msg []byte, ev *Event) bool {
 	ev.Service = "sshd"
 	if len(p.pid) > 0 {
-		ev.Conn = connID("sshd", p.pid)
+		ev.Conn = ConnID("sshd", p.pid)
 	}
 	if rest, ok := scan.After(msg, "PID "); ok { // Cygwin's
 		if _, rest, ok = scan.Uint(rest); ok {

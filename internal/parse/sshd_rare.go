@@ -141,7 +141,7 @@ func sshdDropped(b []byte, ev *Event) bool {
 
 // sshdNames reads what resolving tells: "reverse mapping checking getaddrinfo
 // for NAME [ADDR] failed.", and tcp_wrappers' "refused connect from CLIENT
-// (ADDR)".
+// (ADDR)": a connection that was refused before anybody could try to log in.
 func sshdNames(b []byte, ev *Event) bool {
 	if hasPrefix(b, "reverse mapping checking getaddrinfo for ") {
 		head, _, ok := scan.Last(b, "] failed")
@@ -159,7 +159,7 @@ func sshdNames(b []byte, ev *Event) bool {
 	if !ok {
 		return false
 	}
-	ev.Outcome, ev.Kind, ev.Class = Failure, Forbidden, sshdRefused
+	ev.Outcome, ev.Kind, ev.Class = Failure, Probe, sshdRefused
 	if head, boxed := scan.Before(rest, ")"); boxed {
 		_, rest, _ = scan.Last(head, " (")
 	}

@@ -19,6 +19,7 @@ func readLine(t testing.TB, o Options, line string) (Event, bool) {
 
 func parseCut(t testing.TB, o Options, line string, cut bool) (Event, bool) {
 	t.Helper()
+	o.Sniff = true
 	p, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -159,9 +160,9 @@ func TestSSHD(t *testing.T) {
 		{"reverse mapping checking getaddrinfo for h.example [192.0.2.7] failed.", "other 192.0.2.7"},
 		{"Address 192.0.2.7 maps to h.example, but this does not map back to the address - POSSIBLE BREAK-IN ATTEMPT!", "other 192.0.2.7"},
 		{`Nasty PTR record "192.0.2.9" is set up for 192.0.2.7, ignoring`, "other 192.0.2.7"},
-		{"refused connect from h.example (192.0.2.7)", "failure forbidden 192.0.2.7"},
-		{"refused connect from x@::ffff:192.0.2.9 (::ffff:192.0.2.7)", "failure forbidden 192.0.2.7"},
-		{"refused connect from 192.0.2.7", "failure forbidden 192.0.2.7"},
+		{"refused connect from h.example (192.0.2.7)", "failure probe 192.0.2.7"},
+		{"refused connect from x@::ffff:192.0.2.9 (::ffff:192.0.2.7)", "failure probe 192.0.2.7"},
+		{"refused connect from 192.0.2.7", "failure probe 192.0.2.7"},
 		// neither here nor there
 		{"Server listening on 0.0.0.0 port 22.", "-"},
 		{"Received signal 15; terminating.", "-"},

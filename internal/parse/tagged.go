@@ -17,7 +17,7 @@ func (p *Parser) tagged(ev *Event) bool {
 	}
 	p.strip()
 	msg, times := repeated(p.msg)
-	if len(msg) == 0 {
+	if len(msg) == 0 || blank(msg[0]) && string(p.tag) != "sudo" { // sudo aligns its users' names
 		return false
 	}
 	if !p.scanMessage(msg, ev) {
@@ -38,18 +38,30 @@ func (p *Parser) scanMessage(msg []byte, ev *Event) bool {
 		*ev = Event{Fields: ev.Fields[:0]}
 	}
 	s := tagScanner(p.tag)
-	if s != nil && s(p, msg, ev) {
+	if s != nil && (s(p, msg, ev) || p.stamped(s, msg, ev)) {
 		return true
 	}
 	*ev = Event{Fields: ev.Fields[:0]}
 	if p.packed(msg, ev) {
 		return true
 	}
-	if p.hinted != nil || p.known(s) {
+	if p.hinted != nil || p.bind.family != "" || p.bind.packs != nil || p.known(s) {
 		return false
 	}
 	*ev = Event{Fields: ev.Fields[:0]}
 	return generic(msg, ev)
+}
+
+// stamped reads a message that begins with a stamp of the program's own, which
+// it writes to its standard output as it would to a file.
+func (p *Parser) stamped(s scanner, msg []byte, ev *Event) bool {
+	if msg[0]-'0' > 9 && msg[0] != '[' {
+		return false
+	}
+	*ev = Event{Fields: ev.Fields[:0]}
+	_, rest, ok := scan.Stamp(msg, p.ref(), p.loc())
+	rest = scan.TrimLeft(rest)
+	return ok && len(rest) > 0 && s(p, rest, ev)
 }
 
 // known reports whether somebody here knows the program under this tag; s is
@@ -142,54 +154,45 @@ func repeated(msg []byte) (inner []byte, times int) {
 // tagScanner finds the scanner of a syslog tag: our own, then the web's, then
 // the daemons'; nil when none has it.
 func tagScanner(tag []byte) scanner {
-	if s := authScanner(tag); s != nil {
-		return s
+	if f := authFamily(tag); f != "" {
+		return familyScanner(f)
 	}
-	if s := webScanner(tag); s != nil {
-		return s
+	if f := webFamily(tag); f != "" {
+		return familyScanner(f)
 	}
 	return daemonScanner(tag)
 }
 
-// authScanner is the table of the families that log people in.
-func authScanner(tag []byte) scanner {
-	switch string(tag) {
-	case "sshd", "sshd-session", "sshd-auth", "ssh":
-		return sshd
-	case "dropbear":
-		return dropbear
-	case "sudo":
-		return sudo
-	case "su":
-		return su
-	case "login", "remote", "in.telnetd", "telnetd", "in.rlogind", "rlogind", "in.rshd", "rshd", "in.rexecd", "rexecd":
-		return login
-	case "screensharingd":
-		return screensharing
-	case "audit", "auditd", "audispd":
-		return audit
+// familyOf returns the family of a syslog tag, "" when it is none's.
+func familyOf(tag []byte) string {
+	if f := authFamily(tag); f != "" {
+		return f
 	}
-	return nil
+	if f := webFamily(tag); f != "" {
+		return f
+	}
+	return daemonFamily(tag)
 }
 
-// hintScanner finds the scanner of a service by the name that a user gives it:
-// its tag, or a longer name that begins with it ("sshd-journal").
-func hintScanner(service string) scanner {
-	for name := []byte(service); len(name) > 0; {
-		switch string(name) {
-		case "pam", "pam-generic":
-			return pam
-		case "selinux-ssh", "selinux":
-			return audit
-		}
-		if s := tagScanner(name); s != nil {
-			return s
-		}
-		head, _, ok := scan.Last(name, "-")
-		if !ok {
-			break
-		}
-		name = head
+// authFamily is the table of the families that log people in.
+func authFamily(tag []byte) string {
+	switch string(tag) {
+	case "sshd", "sshd-session", "sshd-auth", "ssh":
+		return "sshd"
+	case "dropbear", "sudo", "su", "screensharingd":
+		return string(tag)
+	case "login", "remote", "in.telnetd", "telnetd", "in.rlogind", "rlogind", "in.rshd", "rshd", "in.rexecd", "rexecd":
+		return "login"
+	case "audit", "auditd", "audispd", "selinux", "selinux-ssh":
+		return "audit"
 	}
-	return nil
+	return ""
+}
+
+// hintScanner finds the scanner of a service by the name that a user gives it.
+func hintScanner(service string) scanner {
+	if service == "pam" || service == "pam-generic" {
+		return pam
+	}
+	return familyScanner(familyOf([]byte(service)))
 }

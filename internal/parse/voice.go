@@ -162,7 +162,7 @@ func charon(p *Parser, msg []byte, ev *Event) bool {
 	if !charonMessage(m, ev) {
 		return false
 	}
-	ev.Conn = connID("charon", name)
+	ev.Conn = ConnID("charon", name)
 	return true
 }
 

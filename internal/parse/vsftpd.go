@@ -46,7 +46,7 @@ func vsftpd(p *Parser, msg []byte, ev *Event) bool {
 			ev.User = u
 		}
 		if len(p.pid) > 0 {
-			ev.Conn, ev.Class = connID("vsftpd", p.pid), vsftpdLogin
+			ev.Conn, ev.Class = ConnID("vsftpd", p.pid), vsftpdLogin
 		}
 	case count == 1:
 		if u, _, ok := scan.Cut(user, `] OK LOGIN: Client "`); ok {

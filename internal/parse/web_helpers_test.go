@@ -14,6 +14,7 @@ var webRef = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano()
 
 func webParser(t testing.TB, o Options) *Parser {
 	t.Helper()
+	o.Sniff = true
 	p, err := New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -40,26 +40,35 @@ func (w *web) reset() { w.scratch = w.scratch[:0] }
 
 // webScanner returns the scanner of a web server's or proxy's syslog tag, nil
 // when it is none's.
-func webScanner(tag []byte) scanner {
+func webScanner(tag []byte) scanner { return familyScanner(webFamily(tag)) }
+
+// webFamily returns the family of such a tag.
+func webFamily(tag []byte) string {
 	switch string(tag) {
 	case "nginx", "angie", "openresty", "tengine":
-		return nginxTagged
+		return "nginx"
 	case "httpd", "apache", "apache2", "httpd2":
-		return apacheAny
+		return "apache"
 	case "haproxy", "hapee-lb":
-		return haproxyAny
+		return "haproxy"
 	case "lighttpd":
-		return lighttpdAny
+		return "lighttpd"
 	case "squid", "squid3", "(squid)", "(squid-1)", "squid-1", "squid-2", "squid-3", "squid-4":
-		return squidAny
+		return "squid"
 	case "suhosin":
-		return suhosinLog
+		return "suhosin"
 	case "mod_evasive":
-		return evasiveLog
-	case "caddy", "traefik", "envoy", "varnishncsa":
-		return bareAny
+		return "mod_evasive"
+	case "caddy":
+		return "caddy"
+	case "traefik":
+		return "traefik"
+	case "envoy":
+		return "envoy"
+	case "varnishncsa", "varnish":
+		return "varnish"
 	}
-	return nil
+	return ""
 }
 
 // nginxTagged reads what nginx sends to syslog: its error log, with or without
@@ -71,7 +80,7 @@ func nginxTagged(p *Parser, msg []byte, ev *Event) bool {
 	if len(msg) > 2 && msg[0] == '[' && nginxStampless(p, msg, ev) {
 		return true
 	}
-	return bareAny(p, msg, ev)
+	return accessAny(p, msg, ev)
 }
 
 func nginxStampless(p *Parser, msg []byte, ev *Event) bool {
@@ -96,19 +105,19 @@ func nginxStampless(p *Parser, msg []byte, ev *Event) bool {
 }
 
 func apacheAny(p *Parser, msg []byte, ev *Event) bool {
-	return apacheTagged(p, msg, ev) || apacheError(p, msg, ev) || bareAny(p, msg, ev)
+	return apacheTagged(p, msg, ev) || apacheError(p, msg, ev) || accessAny(p, msg, ev)
 }
 
 func haproxyAny(p *Parser, msg []byte, ev *Event) bool {
-	return haproxyLog(p, msg, ev) || bareAny(p, msg, ev)
+	return haproxyLog(p, msg, ev) || accessAny(p, msg, ev)
 }
 
 func lighttpdAny(p *Parser, msg []byte, ev *Event) bool {
-	return lighttpdTagged(p, msg, ev) || bareAny(p, msg, ev)
+	return lighttpdTagged(p, msg, ev) || lighttpdError(p, msg, ev) || accessAny(p, msg, ev)
 }
 
 func squidAny(p *Parser, msg []byte, ev *Event) bool {
-	return squidLog(p, msg, ev) || bareAny(p, msg, ev)
+	return squidLog(p, msg, ev) || accessAny(p, msg, ev)
 }
 
 // evasiveLog reads mod_evasive's "Blacklisting address A: possible DoS attack."
@@ -203,18 +212,40 @@ func (p *Parser) formatted(line []byte, ev *Event) bool {
 	return p.web.format.match(p, p.msg, ev)
 }
 
-// bareAny decides by the first bytes which families a line may be of.
+// bareAny reads a line of any web server's error or access log.
 func bareAny(p *Parser, line []byte, ev *Event) bool {
+	return bareError(p, line, ev) || accessAny(p, line, ev)
+}
+
+// bareError decides by the first bytes which server's error log a line may be
+// of.
+func bareError(p *Parser, line []byte, ev *Event) bool {
+	if len(line) < 12 {
+		return false
+	}
+	switch c := line[0]; {
+	case c == '[':
+		return apacheError(p, line, ev)
+	case c-'0' <= 9 && (line[4] == '/' || line[4] == '-'):
+		return nginxError(p, line, ev) || lighttpdError(p, line, ev)
+	}
+	return false
+}
+
+// accessAny reads a line of an access log or a structured record. In the log of
+// a server that also has an error log, only its own formats are tried: what
+// clients of others' choose could stand there on a line of its own.
+func accessAny(p *Parser, line []byte, ev *Event) bool {
 	if len(line) < 12 {
 		return false
 	}
 	switch c := line[0]; {
 	case c == '{':
 		return jsonLog(p, line, ev)
-	case c == '[':
-		return apacheError(p, line, ev) || presets(p, line, ev)
-	case c-'0' <= 9 && (line[4] == '/' || line[4] == '-'):
-		return nginxError(p, line, ev) || lighttpdError(p, line, ev) || presets(p, line, ev)
+	case p.bind.strict:
+		return accessLog(p, line, ev)
+	case c == '[', c-'0' <= 9 && (line[4] == '/' || line[4] == '-'):
+		return presets(p, line, ev)
 	case c == '1' && line[10] == '.' && squidLog(p, line, ev):
 		return true
 	}

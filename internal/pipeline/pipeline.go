@@ -10,6 +10,7 @@ import (
 	"stoplog/internal/detect"
 	"stoplog/internal/ledger"
 	"stoplog/internal/parse"
+	"stoplog/internal/session"
 	"stoplog/internal/source"
 )
 
@@ -21,30 +22,35 @@ const maxSkew = int64(time.Minute)
 // when it was last too far off, 0 when the last stamp was right.
 type OriginStats struct {
 	Lines, Events, Cut uint64
-	Skew               time.Duration
+	// Doubted are the events that were not believed, because a client may have
+	// written their lines himself.
+	Doubted uint64
+	// Foreign counts journal entries about a service by others than its own
+	// units, which are ignored; Foreigner describes one of them.
+	Foreign   uint64
+	Foreigner string
+	Skew      time.Duration
 }
 
 // Machine takes batches in and gives outcomes out. One goroutine uses it.
 type Machine struct {
 	Engine   *detect.Engine
 	Ledger   *ledger.Ledger
-	Sessions *parse.Sessions
+	Sessions *session.Joiner
 
 	kit     *Kit
 	readers map[*source.Origin]*Reader
 	stats   map[string]*OriginStats
 	peers   *parse.PeerCount
-	ahead   [groupSize]detect.Ahead
-	touched int  // keeps looks from being left out
-	stale   bool // the ledger changed since events were prepared
+	guards  guards
 }
 
 // New returns a machine whose readers are made of kit.
 func New(kit *Kit, e *detect.Engine, l *ledger.Ledger) *Machine {
 	return &Machine{
-		Engine: e, Ledger: l, Sessions: parse.NewSessions(0),
+		Engine: e, Ledger: l, Sessions: session.New(0),
 		kit: kit, readers: map[*source.Origin]*Reader{}, stats: map[string]*OriginStats{},
-		peers: new(parse.PeerCount),
+		peers: new(parse.PeerCount), guards: guards{m: map[guardKey]*guard{}},
 	}
 }
 
@@ -70,7 +76,7 @@ func (m *Machine) Suspect() (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return fmt.Sprintf("%s carries %.0f %% of the web requests: if it is a proxy, name it under client.trusted", a, share*100), true
+	return fmt.Sprintf("%s sends %.0f %% of the web requests: if it is a proxy, list it under client.trusted", a, share*100), true
 }
 
 // Take handles one live or backlog batch, which it does not release; emit is
@@ -105,94 +111,90 @@ func (m *Machine) reader(o *source.Origin) (*Reader, error) {
 // order. Live lines whose stamp is far from their arrival count as now; what
 // was written before we looked cannot be of after now.
 func (m *Machine) Join(r *Reader, now time.Time) {
+	m.guard(r, m.count(r))
+	m.join(r, now)
+}
+
+// join is Join of events that the guards let pass.
+func (m *Machine) join(r *Reader, now time.Time) {
 	b := r.batch
-	s := m.count(r)
+	s := m.origins(b.Origin.Name)
 	arrival, latest := b.Arrival.UnixNano(), now.UnixNano()+maxSkew
-	for items := r.events; len(items) > 0; {
-		group := items[:min(len(items), groupSize)]
-		for i := range group {
-			m.Sessions.Look(&group[i].Event, b.Origin)
-		}
-		m.Sessions.Fetch()
-		for i := range group {
-			ev := &group[i].Event
+	for i := range r.events {
+		ev := &r.events[i].Event
+		if h := r.events[i].held; h != nil {
+			m.settleTime(ev, h.Arrival, h.Backlog, s)
+		} else {
 			m.settleTime(ev, arrival, b.Backlog, s)
-			ev.Time = min(ev.Time, latest)
-			m.Sessions.Join(ev, b.Origin)
 		}
-		items = items[len(group):]
+		ev.Time = min(ev.Time, latest)
+		m.Sessions.Join(ev, b.Origin)
 	}
 }
 
 // Apply runs the joined events of r through detection and the ledger.
 func (m *Machine) Apply(r *Reader, now time.Time, emit func(*detect.Breach, ledger.Outcome)) {
-	for items := r.events; len(items) > 0; {
-		group := m.prepare(items, r.batch)
-		for i := range group {
-			m.observe(i, &group[i], r.batch, now, emit)
-		}
-		items = items[len(group):]
+	for i := range r.events {
+		m.observe(&r.events[i], r.batch, now, emit)
 	}
 }
 
-// ApplyAt is Apply of lines long past: it is always the time of the line.
-func (m *Machine) ApplyAt(r *Reader, emit func(*detect.Breach, ledger.Outcome)) {
-	for items := r.events; len(items) > 0; {
-		group := m.prepare(items, r.batch)
-		for i := range group {
-			now := time.Unix(0, group[i].Time)
-			if next := m.Ledger.NextExpiry(); !next.IsZero() && now.After(next) {
-				m.Ledger.Expire(now)
-				m.stale = true
+// Past says how lines of the past are applied.
+type Past struct {
+	// From and Until, Unix nanoseconds, bound the time of the events that count:
+	// from From, before Until. Zero: no bound.
+	From, Until int64
+	// Emit is called for each outcome of a breach, in order.
+	Emit func(*detect.Breach, ledger.Outcome)
+	// Seen, if set, is called for each event after it was counted; stopped says that its
+	// source was blocked at the time. Both arguments are valid during the call.
+	Seen func(ev *parse.Event, line *source.Line, stopped bool)
+}
+
+// ApplyAt is Apply of lines of the past: the time is that of the line. It returns
+// how many lines were left out because of their time.
+func (m *Machine) ApplyAt(r *Reader, p Past) (skipped int) {
+	last := -1
+	for i := range r.events {
+		it := &r.events[i]
+		if it.Time < p.From && p.From != 0 || it.Time >= p.Until && p.Until != 0 {
+			if it.line != last && it.held == nil {
+				skipped++
 			}
-			m.observe(i, &group[i], r.batch, now, emit)
+			last = it.line
+			continue
 		}
-		items = items[len(group):]
-	}
-}
-
-// groupSize is how many events are prepared at once: enough for the waits for
-// memory to overlap, few enough for what was fetched to stay in the cache.
-const groupSize = 64
-
-// prepare has the ledger and detection look ahead at the first of items, and
-// returns those. Each pass fetches what the next one asks of.
-func (m *Machine) prepare(items []item, b *source.Batch) []item {
-	group := items[:min(len(items), groupSize)]
-	for i := range group {
-		m.touched |= group[i].touch()
-	}
-	for i := range group {
-		if a := group[i].Addr; a.IsValid() {
-			m.Ledger.Look(a)
+		now := time.Unix(0, it.Time)
+		if next := m.Ledger.NextExpiry(); !next.IsZero() && now.After(next) {
+			m.Ledger.Expire(now)
+		}
+		before := m.Engine.Stopped()
+		m.observe(it, r.batch, now, p.Emit)
+		if p.Seen != nil {
+			p.Seen(&it.Event, it.text(r.batch), m.Engine.Stopped() != before)
 		}
 	}
-	m.Ledger.Fetch()
-	for i := range group {
-		it := &group[i]
-		m.Engine.Prepare(&m.ahead[i], &it.Event, &b.Lines[it.line], b.Origin, m.Ledger)
-	}
-	m.Engine.Fetch()
-	m.stale = false
-	return group
-}
-
-// touch looks at what of an event is asked for: it comes from another core.
-func (it *item) touch() int {
-	return int(it.Time) | len(it.User) | it.Count | int(it.Status) | it.line
+	return skipped
 }
 
 // count adds the batch to its origin's counters.
 func (m *Machine) count(r *Reader) *OriginStats {
-	name := r.batch.Origin.Name
+	s := m.origins(r.batch.Origin.Name)
+	s.Lines += uint64(len(r.batch.Lines))
+	s.Events += uint64(r.known)
+	s.Cut += r.cut
+	if r.foreign > 0 {
+		s.Foreign, s.Foreigner = s.Foreign+r.foreign, r.foreigner
+	}
+	return s
+}
+
+func (m *Machine) origins(name string) *OriginStats {
 	s := m.stats[name]
 	if s == nil {
 		s = &OriginStats{}
 		m.stats[name] = s
 	}
-	s.Lines += uint64(len(r.batch.Lines))
-	s.Events += uint64(r.known)
-	s.Cut += r.cut
 	return s
 }
 
@@ -213,19 +215,17 @@ func (m *Machine) settleTime(ev *parse.Event, arrival int64, backlog bool, s *Or
 	s.Skew = 0
 }
 
-func (m *Machine) observe(i int, it *item, b *source.Batch, now time.Time, emit func(*detect.Breach, ledger.Outcome)) {
+func (m *Machine) observe(it *item, b *source.Batch, now time.Time, emit func(*detect.Breach, ledger.Outcome)) {
 	ev := &it.Event
 	if len(ev.Method) > 0 && ev.Addr.IsValid() {
 		m.peers.Add(ev.Addr)
 	}
-	breaches := m.Engine.ObserveAhead(&m.ahead[i], m.stale)
+	breaches := m.Engine.Observe(ev, it.text(b), b.Origin, m.Ledger)
 	for i := range breaches {
-		m.stale = true
 		emit(&breaches[i], m.Ledger.Breach(&breaches[i], now))
 	}
 	// After Observe, so that a rule can see that a login is new.
-	if ev.Outcome == parse.Success && ev.Verified && len(ev.User) > 0 && ev.Addr.IsValid() {
-		m.stale = true
-		m.Ledger.Login(ev.Service, ev.User, ev.Addr, ev.Time)
+	if ev.Outcome == parse.Success && len(ev.User) > 0 && ev.Addr.IsValid() {
+		m.Ledger.Login(ev.Service, ev.User, ev.Addr, ev.Time, ev.Verified)
 	}
 }

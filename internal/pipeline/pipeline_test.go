@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -155,10 +156,55 @@ func TestReplayedFileHasItsSource(t *testing.T) {
 	}
 }
 
-func TestCutExtension(t *testing.T) {
-	for in, want := range map[string]string{"/a/b.log.2.gz": "/a/b.log.2", "/a/b.log": "/a/b", "/a/b": "", "/a/.hidden": "", "": "", "/a/b.log-20261120": "/a/b.log", "/a/my-app": ""} {
-		if got := cutExtension(in); got != want {
-			t.Errorf("cutExtension(%q) = %q, want %q", in, got, want)
+// TestStampsOfEveryFormat: a stamp may stand within the line, and `run --since`
+// and the order of rotated files must find it there.
+func TestStampsOfEveryFormat(t *testing.T) {
+	m := machine(t)
+	for line, o := range map[string]*source.Origin{
+		`192.0.2.7 - - [20/Nov/2026:11:00:00 +0000] "GET / HTTP/1.1" 401 12 "-" "x"`:                                                                                    {Name: "access.log", Spec: -1},
+		`401|192.0.2.7|20/Nov/2026:11:00:00 +0000|"GET / HTTP/1.1"|`:                                                                                                    {Name: "/srv/app/log/app.log.1", Spec: -1},
+		`{"level":"info","ts":1795172400,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"192.0.2.7","method":"GET","uri":"/"},"status":401}`: {Name: "caddy.log", Spec: -1},
+		`{"time":"2026-11-20T11:00:00Z","remote_addr":"192.0.2.7","request_method":"GET","request_uri":"/","status":"401"}`:                                             {Name: "json.log", Spec: -1},
+		`Nov 20 11:00:00 h sshd[1]: Failed password for bob from 192.0.2.1 port 22 ssh2`:                                                                                {Name: "auth.log", Spec: -1},
+		`2026-11-20T11:00:00Z a line that nobody understands`:                                                                                                           {Name: "other.log", Spec: -1},
+	} {
+		stamp := m.kit.Stamps(noon)(o)
+		for range 2 { // nothing is left over from the line before
+			ns, ok := stamp([]byte(line))
+			if want := noon.Add(-time.Hour).UnixNano(); !ok || ns != want {
+				t.Errorf("%s: got %s, %v, want %s", line, time.Unix(0, ns).UTC(), ok, time.Unix(0, want).UTC())
+			}
+			if ns, ok := stamp([]byte("no stamp")); ok {
+				t.Errorf("%d is no stamp", ns)
+			}
 		}
+	}
+}
+
+// TestWhoIsKnown: a login gives its source room wherever it was read; only one
+// that no local user can have written lets the source pass a lockdown, and only
+// one of its service. It clears nothing that others failed.
+func TestWhoIsKnown(t *testing.T) {
+	const login = "Accepted publickey for ann from %s port 40312 ssh2: ED25519 SHA256:abc"
+	m := machine(t)
+	file := &source.Origin{Name: "auth.log", Spec: -1}
+	take(t, m, batch(file, false, noon.Format(time.RFC3339)+" h sshd[7]: "+fmt.Sprintf(login, "192.0.2.1")))
+	journal := batch(&source.Origin{Name: "journal", Spec: -1}, false, fmt.Sprintf(login, "192.0.2.2"))
+	journal.Lines[0].Entry = &source.Entry{Time: noon.UnixNano(), Ident: []byte("sshd"), PID: 8, UID: 0,
+		Exe: []byte("/usr/sbin/sshd"), Unit: []byte("ssh.service")}
+	take(t, m, journal)
+	for _, from := range []string{"192.0.2.1", "192.0.2.2"} {
+		if v := m.Ledger.Verdict(netip.MustParseAddr(from), "sshd", []byte("ann"), noon.UnixNano()); v != detect.KnownGood {
+			t.Errorf("%s: got %v, want known-good", from, v)
+		}
+		if v := m.Ledger.Verdict(netip.MustParseAddr(from), "dovecot", []byte("ann"), noon.UnixNano()); v != detect.Stranger {
+			t.Errorf("%s, of another service: got %v, want a stranger", from, v)
+		}
+	}
+	if got := fmt.Sprint(m.Ledger.KnownAddrs(noon, "sshd")); got != "[192.0.2.2]" {
+		t.Errorf("those who pass a lockdown of sshd: got %s, want the journal's", got)
+	}
+	if got := fmt.Sprint(m.Ledger.KnownAddrs(noon, "dovecot")); got != "[]" {
+		t.Errorf("those who pass a lockdown of dovecot: got %s, want none", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"stoplog/internal/parse"
@@ -17,6 +18,22 @@ import (
 type item struct {
 	parse.Event
 	line int
+	tail bool  // the line is the end of a record that began before
+	held *held // of an event that a guard held: its line is of an earlier batch
+}
+
+// text is the line that it is of.
+func (it *item) text(b *source.Batch) *source.Line {
+	if it.held != nil {
+		return &source.Line{Text: it.held.Text, Number: it.held.Number}
+	}
+	return &b.Lines[it.line]
+}
+
+// shaped is a line that has a shape.
+type shaped struct {
+	parse.Shape
+	line int
 }
 
 // Reader parses batches of one origin. Several may work at once, each on its
@@ -27,10 +44,13 @@ type Reader struct {
 	hasOwn bool
 	batch  *source.Batch
 	events []item
+	shapes []shaped
 	cut    uint64
-	known  int // lines understood, by more than the rules' own patterns
-	// spare is where a line is parsed before it is known to be an event.
-	spare parse.Event
+	known  int // lines understood, by the readers here or a rule's pattern
+	// foreign is how many journal entries of the batch were by others than the
+	// service's own units, and foreigner describes one.
+	foreign   uint64
+	foreigner string
 }
 
 // Kit is what readers are made of: the rules and their patterns, compiled
@@ -38,8 +58,11 @@ type Reader struct {
 type Kit struct {
 	set    *rules.Set
 	zone   *time.Location
-	custom *pack.Set
+	custom []rules.Custom
 	packs  *pack.Set
+
+	mu   sync.Mutex
+	sets map[string]*pack.Set // of patterns, by their names: origins share them
 }
 
 // NewKit compiles the patterns of set; zone is that of stamps which name none.
@@ -52,68 +75,99 @@ func NewKit(set *rules.Set, zone *time.Location) (*Kit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kit{set, zone, custom, packs}, nil
+	return &Kit{set: set, zone: zone, custom: custom, packs: packs, sets: map[string]*pack.Set{}}, nil
 }
 
 // Reader makes a reader for lines of o by the source that o belongs to. A
-// replayed file belongs to the source that would follow it, if one would;
-// other lines are sniffed.
+// replayed file belongs to the source that would follow it, if one would. Which
+// services may speak in it is decided here, once.
 func (k *Kit) Reader(o *source.Origin) (*Reader, error) {
-	opt := parse.Options{Service: o.Service, Format: o.Format, Location: k.zone, Custom: k.custom, Packs: k.packs}
-	if s := k.sourceOf(o); s != nil {
-		opt.Service, opt.Format = cmp.Or(opt.Service, s.Service), cmp.Or(opt.Format, s.Format)
+	s := k.sourceOf(o)
+	opt := parse.Options{Service: o.Service, Format: o.Format, Location: k.zone, Packs: k.packs}
+	if s != nil {
+		opt.Format = cmp.Or(opt.Format, s.Format)
+		opt.Service = cmp.Or(opt.Service, s.Writer(o.Listed()))
 		opt.Client = parse.ClientOptions{Header: s.Client.Header, Trusted: s.Client.Trusted}
 		opt.Map = s.Fields
+		opt.Journal = journalOptions(s)
 		if s.Zone != nil {
 			opt.Location = s.Zone
 		}
+	} else if path, err := filepath.Abs(o.Listed()); err == nil {
+		opt.Service = cmp.Or(opt.Service, rules.ServiceOf(path))
 	}
+	opt.Custom = k.patterns(rules.Read(k.custom, o, s, opt.Service))
 	p, err := parse.New(opt)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", o.Name, err)
 	}
-	return &Reader{parser: p, hasOwn: k.custom != nil}, nil
+	return &Reader{parser: p, hasOwn: !opt.Custom.None()}, nil
 }
 
+// journalOptions says which writers of journal entries a source names: by units,
+// containers and fields of their accounts. A file is named as a whole.
+func journalOptions(s *rules.Source) parse.JournalOptions {
+	if s.Kind != rules.Journal {
+		return parse.JournalOptions{All: s.Kind != rules.Auth && s.Service != ""}
+	}
+	m := source.JournalMatch{Units: s.Units, Identifiers: s.Identifiers, Containers: s.Containers, Raw: s.Matches}
+	all, users := m.Trusted()
+	return parse.JournalOptions{Units: m.FullUnits(), Containers: s.Containers, All: all, Users: users}
+}
+
+func (k *Kit) patterns(r rules.Reading) parse.Patterns {
+	out := parse.Patterns{Bound: k.together(r.Bound), Free: k.together(r.Free)}
+	for service, packs := range r.Tagged {
+		if out.Tagged == nil {
+			out.Tagged = map[string]*pack.Set{}
+		}
+		out.Tagged[service] = k.together(packs)
+	}
+	return out
+}
+
+// together returns the set of those packs, nil for none.
+func (k *Kit) together(packs []*pack.Pack) *pack.Set {
+	if packs == nil {
+		return nil
+	}
+	var names strings.Builder
+	for _, p := range packs {
+		names.WriteString(p.Name())
+		names.WriteByte(0)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.sets[names.String()]
+	if s == nil {
+		s = pack.NewSet(packs...)
+		k.sets[names.String()] = s
+	}
+	return s
+}
+
+// sourceOf is the source that o belongs to, nil when none lists it.
 func (k *Kit) sourceOf(o *source.Origin) *rules.Source {
 	if o.Spec >= 0 && o.Spec < len(k.set.Sources) {
 		return &k.set.Sources[o.Spec]
 	}
-	path, err := filepath.Abs(o.Name)
+	path, err := filepath.Abs(o.Listed())
 	if err != nil {
 		return nil
 	}
 	for i := range k.set.Sources {
-		s := &k.set.Sources[i]
-		if s.Kind != rules.File {
-			continue
-		}
-		// A rotated file is named after the one it was: access.log.2.gz,
-		// access.log-20261120.gz.
-		for name := path; name != ""; name = cutExtension(name) {
-			if ok, _ := filepath.Match(s.Path, name); ok {
-				return s
-			}
+		if s := &k.set.Sources[i]; s.Names(path) {
+			return s
 		}
 	}
 	return nil
 }
 
-// cutExtension takes the last extension or date off a path, "" when it has
-// none.
-func cutExtension(path string) string {
-	base := filepath.Base(path)
-	i := strings.LastIndexAny(base, ".-")
-	if i <= 0 || base[i] == '-' && strings.Trim(base[i+1:], "0123456789") != "" {
-		return ""
-	}
-	return path[:len(path)-len(base)+i]
-}
-
 // Read parses all lines of b. It keeps b until the next Read.
 func (r *Reader) Read(b *source.Batch) {
 	r.parser.Reset()
-	r.batch, r.events, r.cut, r.known = b, r.events[:0], 0, 0
+	r.batch, r.events, r.shapes, r.cut, r.known = b, r.events[:0], r.shapes[:0], 0, 0
+	before, _ := r.parser.Foreign()
 	arrival := b.Arrival.UnixNano()
 	for i := range b.Lines {
 		line := &b.Lines[i]
@@ -121,21 +175,37 @@ func (r *Reader) Read(b *source.Batch) {
 			r.cut++
 		}
 		ev := r.next()
-		known := r.parser.Parse(line, arrival, &ev.Event)
-		if known {
-			ev.line = i
-			r.known++
+		ev.held = nil
+		parsed := &ev.Event
+		known := r.parser.Parse(line, arrival, parsed)
+		shape, told := r.parser.Shape(known, parsed)
+		if shape != (parse.Shape{}) {
+			r.shapes = append(r.shapes, shaped{shape, i})
+		}
+		understood := known || told
+		if understood {
+			ev.line, ev.tail = i, told
 		} else {
-			r.events = r.events[:len(r.events)-1]
+			r.events, parsed = r.events[:len(r.events)-1], nil
 		}
 		if r.hasOwn {
-			r.own(i)
+			before := len(r.events)
+			r.own(i, parsed)
+			understood = understood || len(r.events) > before
+		}
+		if understood {
+			r.known++
 		}
 	}
+	r.foreign, r.foreigner = r.parser.Foreign()
+	r.foreign -= before
 }
 
 // Known is how many lines of the last batch were understood.
 func (r *Reader) Known() int { return r.known }
+
+// Origin is where the lines of the last batch are from.
+func (r *Reader) Origin() *source.Origin { return r.batch.Origin }
 
 // Each calls f for the events of the last batch, in order; they are valid
 // until the next Read.
@@ -155,10 +225,12 @@ func (r *Reader) next() *item {
 	return &r.events[len(r.events)-1]
 }
 
-// own adds the events of the rules' own patterns.
-func (r *Reader) own(line int) {
-	r.parser.Custom(&r.spare, func(ev *parse.Event) {
+// own adds the events of the rules' own patterns; ev is what the line is
+// besides, nil for nothing.
+func (r *Reader) own(line int, ev *parse.Event) {
+	r.parser.Custom(ev, func(ev *parse.Event) {
 		it := r.next()
+		it.held, it.tail = nil, false
 		fields := append(it.Fields[:0], ev.Fields...)
 		it.Event = *ev
 		it.Fields = fields

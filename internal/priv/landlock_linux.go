@@ -17,7 +17,7 @@ import (
 func Confine(read, write []string) (string, error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 || abi == 0 {
-		return "no Landlock in this kernel", nil
+		return "this kernel has no Landlock", nil
 	}
 	rules := []landlock.Rule{
 		landlock.RODirs(kind(read, true)...).IgnoreIfMissing(), landlock.ROFiles(kind(read, false)...).IgnoreIfMissing(),
@@ -27,7 +27,7 @@ func Confine(read, write []string) (string, error) {
 	if err := landlock.V5.BestEffort().RestrictPaths(rules...); err != nil {
 		return "", fmt.Errorf("landlock: %w", err)
 	}
-	return fmt.Sprintf("Landlock %d: reads below %d places, writes below %d", abi, len(read), len(write)), nil
+	return fmt.Sprintf("Landlock %d: read access below %d paths, write access below %d", abi, len(read), len(write)), nil
 }
 
 // kind picks the directories, or what is none.

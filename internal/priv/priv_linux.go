@@ -23,7 +23,7 @@ const (
 // other programs (no_new_privs, prctl(2)), and with the descriptors keep left
 // open. It returns only on error, and the process must then end: some rights
 // may be gone already.
-func Become(p Plan, argv, env []string, keep []*os.File) error {
+func Become(p Plan, path string, argv, env []string, keep []*os.File) error {
 	// Credentials belong to threads. Only this one changes, and execve ends
 	// all others, so no moment exists in which half of a program has rights.
 	runtime.LockOSThread()
@@ -35,8 +35,8 @@ func Become(p Plan, argv, env []string, keep []*os.File) error {
 	if err := shed(p); err != nil {
 		return err
 	}
-	err := syscall.Exec(argv[0], argv, env)
-	return fmt.Errorf("executing %s: %w", argv[0], err)
+	err := syscall.Exec(path, argv, env)
+	return fmt.Errorf("executing %s: %w", path, err)
 }
 
 // shed changes the calling thread's credentials to the plan's.
@@ -115,7 +115,7 @@ func setCaps(keep []int) error {
 	for i := range data {
 		have := uint32(held >> (32 * i))
 		if missing := m[i] &^ have; missing != 0 {
-			return fmt.Errorf("capability bits %#x are not held", missing)
+			return fmt.Errorf("capability bits %#x are missing", missing)
 		}
 		data[i] = unix.CapUserData{Effective: m[i], Permitted: m[i], Inheritable: m[i]}
 	}

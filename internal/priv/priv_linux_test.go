@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 			if os.Getenv("PRIV_KEEP") != "" {
 				p.Keep = []int{DACReadSearch}
 			}
-			err = Become(p, []string{"/proc/self/exe"}, []string{"PRIV_TEST=show", "PRIV_KEEP=" + os.Getenv("PRIV_KEEP")}, nil)
+			err = Become(p, "/proc/self/exe", []string{"/proc/self/exe"}, []string{"PRIV_TEST=show", "PRIV_KEEP=" + os.Getenv("PRIV_KEEP")}, nil)
 		}
 		os.Stderr.WriteString(err.Error())
 		os.Exit(1)

@@ -14,9 +14,9 @@ import (
 // another user, with the descriptors keep left open. There are no
 // capabilities here: p.Keep is refused. It returns only on error, and the
 // process must then end.
-func Become(p Plan, argv, env []string, keep []*os.File) error {
+func Become(p Plan, path string, argv, env []string, keep []*os.File) error {
 	if len(p.Keep) > 0 {
-		return fmt.Errorf("keeping capabilities: there are none on this system")
+		return fmt.Errorf("keeping capabilities: not supported on this system")
 	}
 	for _, f := range keep {
 		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFD, 0); err != nil {
@@ -28,7 +28,7 @@ func Become(p Plan, argv, env []string, keep []*os.File) error {
 			return fmt.Errorf("becoming user %d: %w", p.UID, err)
 		}
 	}
-	return fmt.Errorf("executing %s: %w", argv[0], syscall.Exec(argv[0], argv, env))
+	return fmt.Errorf("executing %s: %w", argv[0], syscall.Exec(path, argv, env))
 }
 
 func setIDs(p Plan) error {
@@ -51,4 +51,4 @@ func Held() (uint64, error) { return 0, nil }
 func DropAmbient() error { return nil }
 
 // Names prints capability bits for status.
-func Names(uint64) string { return "not known on this system" }
+func Names(uint64) string { return "unknown on this system" }

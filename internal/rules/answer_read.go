@@ -59,19 +59,19 @@ func answerValue() value[Answer] {
 func thenFields() []field[thenEntry] {
 	span := duration("a time", time.Second, 30*day)
 	down := object("lockdown", []field[lockdownEntry]{
-		key("ports", "that are shut; all when left out", list(ports()), func(l *lockdownEntry) *[]Ports { return &l.ports }),
-		must(key("for", "how long", duration("a time", time.Second, day), func(l *lockdownEntry) *time.Duration { return &l.span })),
+		key("ports", "ports to close (default: all)", list(ports()), func(l *lockdownEntry) *[]Ports { return &l.ports }),
+		must(key("for", "how long it lasts", duration("a time", time.Second, day), func(l *lockdownEntry) *time.Duration { return &l.span })),
 	}, nil)
 	return []field[thenEntry]{
-		key("block", "block the prefix: drop, reject or slow; or the contributors", word("a way to block", "drop", "reject", "slow", "contributors"), func(t *thenEntry) *string { return &t.block }),
-		key("each", "of contributors: only who tried so often", integer("each", 1, 1000), func(t *thenEntry) *int { return &t.each }),
-		key("ports", "what the block closes; all when left out", list(ports()), func(t *thenEntry) *[]Ports { return &t.ports }),
-		key("cut", "end running connections too", boolean(), func(t *thenEntry) *bool { return &t.cut }),
+		key("block", "block the prefix with drop, reject or slow; or block the contributors", word("a way to block", "drop", "reject", "slow", "contributors"), func(t *thenEntry) *string { return &t.block }),
+		key("each", "for contributors: only those with at least this many attempts", integer("each", 1, 1000), func(t *thenEntry) *int { return &t.each }),
+		key("ports", "ports that the block covers (default: all)", list(ports()), func(t *thenEntry) *[]Ports { return &t.ports }),
+		key("cut", "also cut established connections", boolean(), func(t *thenEntry) *bool { return &t.cut }),
 		key("flag", "raise this flag", flagName(), func(t *thenEntry) *string { return &t.flag }),
-		key("for", "how long the flag is up", span, func(t *thenEntry) *time.Duration { return &t.span }),
-		key("notify", "tell this target of `notify`", name("a target's name"), func(t *thenEntry) *string { return &t.notify }),
-		key("exec", "run this program with these arguments; no shell, its environment has STOPLOG_RULE, _KEY, _PREFIX, _ADDR, _SERVICE, _USER, _COUNT, _TTL, _TIME and _SOURCE; ended after 30s", argv(), func(t *thenEntry) *[]string { return &t.exec }),
-		key("lockdown", "refuse new connections of all but the allowed and the known-good", value[*lockdownEntry]{down.shape, func(c *checker, n *yaml.Node) (*lockdownEntry, bool) {
+		key("for", "how long the flag stays raised", span, func(t *thenEntry) *time.Duration { return &t.span }),
+		key("notify", "send a message to this target of `notify`", name("the name of a target"), func(t *thenEntry) *string { return &t.notify }),
+		key("exec", "run this program with these arguments, without a shell. Its environment has STOPLOG_RULE, _KEY, _PREFIX, _ADDR, _SERVICE, _USER, _COUNT (failures), _POINTS (their weight), _TTL, _TIME and _SOURCE. It is killed after 30s", argv(), func(t *thenEntry) *[]string { return &t.exec }),
+		key("lockdown", "refuse new connections from all sources that are not allowed or known-good", value[*lockdownEntry]{down.shape, func(c *checker, n *yaml.Node) (*lockdownEntry, bool) {
 			l, ok := down.read(c, n)
 			return &l, ok
 		}}, func(t *thenEntry) **lockdownEntry { return &t.lockdown }),
@@ -85,7 +85,7 @@ func argv() value[[]string] {
 	return value[[]string]{v.shape, func(c *checker, n *yaml.Node) ([]string, bool) {
 		out, ok := v.read(c, n)
 		if ok && (len(out) == 0 || out[0][0] != '/') {
-			c.fail(n, "[/usr/local/bin/tell, --now]", "a program by its absolute path expected first")
+			c.fail(n, "[/usr/local/bin/notify-ops, --now]", "expected the absolute path of a program first")
 			return nil, false
 		}
 		return out, ok
@@ -113,7 +113,7 @@ func (c *checker) answer(n *yaml.Node, t thenEntry) (Answer, bool) {
 		as = append(as, Answer{Kind: Lockdown, Ports: t.lockdown.ports, For: t.lockdown.span})
 	}
 	if len(as) != 1 {
-		c.fail(n, "", "one of block, flag, lockdown, notify or exec expected in each element of then")
+		c.fail(n, "", "expected one of block, flag, lockdown, notify and exec in each element of then")
 		return Answer{}, false
 	}
 	return as[0], c.answerExtras(n, t)
@@ -122,9 +122,9 @@ func (c *checker) answer(n *yaml.Node, t thenEntry) (Answer, bool) {
 func (c *checker) answerExtras(n *yaml.Node, t thenEntry) bool {
 	switch {
 	case t.flag != "" && t.span == 0:
-		c.fail(n, "{flag: "+t.flag+", for: 1h}", "a flag needs for: how long it is up")
+		c.fail(n, "{flag: "+t.flag+", for: 1h}", "a flag needs for: how long it stays raised")
 	case t.flag == "" && t.span != 0:
-		c.fail(n, "", "for belongs to flag; a block's time is the rule's ttl")
+		c.fail(n, "", "for belongs to flag; a block lasts as long as the rule's ttl")
 	case t.each != 0 && t.block != "contributors":
 		c.fail(n, "", "each belongs to block: contributors")
 	case t.block == "" && (t.cut || t.ports != nil):

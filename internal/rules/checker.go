@@ -17,6 +17,7 @@ const (
 // checker walks one file's nodes and collects what is wrong with them.
 type checker struct {
 	file, dir string
+	from      files
 	nodes     int
 	problems  []Problem
 }
@@ -70,13 +71,13 @@ func (c *checker) scalar(n *yaml.Node, want string) (string, bool) {
 	}
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		c.fail(n, "", "%s expected, not %s", want, kindName(n))
+		c.fail(n, "", "expected %s, not %s", want, kindName(n))
 	case n.Tag == "!!null":
-		c.fail(n, "", "%s expected, and nothing is there", want)
+		c.fail(n, "", "expected %s, but found nothing", want)
 	case len(n.Value) > maxText:
 		c.fail(n, "", "longer than %d bytes", maxText)
 	case strings.ContainsRune(n.Value, 0):
-		c.fail(n, "", "holds a NUL byte")
+		c.fail(n, "", "contains a NUL byte")
 	default:
 		return n.Value, true
 	}
@@ -107,7 +108,7 @@ func (c *checker) pairs(n *yaml.Node, want string, f func(key *yaml.Node, val *y
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		c.fail(n, "", "%s expected, not %s", want, describe(n))
+		c.fail(n, "", "expected a mapping for %s, not %s", want, describe(n))
 		return
 	}
 	seen := map[string]int{}
@@ -117,25 +118,25 @@ func (c *checker) pairs(n *yaml.Node, want string, f func(key *yaml.Node, val *y
 		key := n.Content[i]
 		if key.Tag == "!!merge" {
 			if merge != nil {
-				c.fail(key, "<<: [*one, *other]", "\"<<\" is here twice, first in line %d", merge.Line)
+				c.fail(key, "<<: [*one, *other]", "\"<<\" occurs twice, first in line %d", merge.Line)
 				continue
 			}
 			merge, merged = key, c.merged(n.Content[i+1])
 			continue
 		}
 		if key.Kind != yaml.ScalarNode {
-			c.fail(key, "", "a word expected before the colon, not %s", kindName(key))
+			c.fail(key, "", "expected a key before the colon, not %s", kindName(key))
 			continue
 		}
 		if at, twice := seen[key.Value]; twice {
-			c.fail(key, "", "%q is here twice, first in line %d", clip(key.Value), at)
+			c.fail(key, "", "%q occurs twice, first in line %d", clip(key.Value), at)
 			continue
 		}
 		seen[key.Value] = key.Line
 		f(key, n.Content[i+1])
 	}
 	for _, m := range merged {
-		c.pairs(m, "a mapping to merge", func(k, v *yaml.Node) {
+		c.pairs(m, "<<", func(k, v *yaml.Node) {
 			if _, has := seen[k.Value]; !has {
 				seen[k.Value] = k.Line
 				f(k, v)

@@ -10,13 +10,22 @@ import (
 	"slices"
 	"strings"
 
+	"stoplog/internal/addr"
+	"stoplog/internal/parse"
 	"stoplog/internal/parse/pack"
+	"stoplog/internal/source"
 )
 
-// Custom compiles the rules' own patterns, nil when there are none. The error
-// is of a pattern that Load let pass and that cannot be compiled.
-func (s *Set) Custom() (*pack.Set, error) {
-	var packs []*pack.Pack
+// Custom is the pattern of one rule, compiled.
+type Custom struct {
+	rule *Rule
+	pack *pack.Pack
+}
+
+// Custom compiles the rules' own patterns. The error is of a pattern that Load
+// let pass and that cannot be compiled.
+func (s *Set) Custom() ([]Custom, error) {
+	var out []Custom
 	for _, r := range s.Rules {
 		if r.Pattern == nil {
 			continue
@@ -27,12 +36,101 @@ func (s *Set) Custom() (*pack.Set, error) {
 		}
 		outcome := slices.Index(outcomeWords, r.Pattern.Outcome)
 		kind := max(slices.Index(kindWords, r.Pattern.Kind), 0)
-		packs = append(packs, p.As(r.Pattern.Programs, uint8(max(outcome, 0)), uint8(kind)))
+		out = append(out, Custom{r, p.As(r.Pattern.Programs, uint8(max(outcome, 0)), uint8(kind))})
 	}
-	if packs == nil {
-		return nil, nil
+	return out, nil
+}
+
+// Reading is which patterns read the lines of one origin; see parse.Patterns.
+type Reading struct {
+	Bound, Free []*pack.Pack
+	Tagged      map[string][]*pack.Pack
+}
+
+// Read says which of the patterns read lines of o. src is the source that o
+// belongs to, nil when none lists it; writer is the service bound to it.
+func Read(all []Custom, o *source.Origin, src *Source, writer string) (r Reading) {
+	for _, c := range all {
+		services := c.rule.Pattern.Services
+		named, holds := c.rule.Match.sourceHolds(o)
+		switch {
+		case named && !holds:
+		case named && services == nil:
+			r.Bound = append(r.Bound, c.pack)
+		case services != nil:
+			r.byService(c.pack, services, writer)
+		case src == nil || src.own():
+			r.Free = append(r.Free, c.pack)
+		}
 	}
-	return pack.NewSet(packs...), nil
+	return r
+}
+
+// byService lets p read an origin of one of the services, or the lines there
+// that syslog or the journal tagged with them.
+func (r *Reading) byService(p *pack.Pack, services []string, writer string) {
+	if slices.ContainsFunc(services, func(s string) bool { return sameService(s, writer) }) {
+		r.Bound = append(r.Bound, p)
+		return
+	}
+	if writer != "" && writer != parse.Syslog {
+		return
+	}
+	if r.Tagged == nil {
+		r.Tagged = map[string][]*pack.Pack{}
+	}
+	for _, s := range services {
+		f := parse.Family(s)
+		r.Tagged[f] = append(r.Tagged[f], p)
+	}
+}
+
+func sameService(a, b string) bool { return a == b || b != "" && parse.Family(a) == parse.Family(b) }
+
+// sourceHolds reports whether the match names sources, and o is one of them.
+func (m *Match) sourceHolds(o *source.Origin) (named, holds bool) {
+	holds = true
+	for i := range m.Conds {
+		if c := &m.Conds[i]; c.Field == "source" {
+			named = true
+			holds = holds && c.holds(nil, o)
+		}
+	}
+	return named, holds
+}
+
+// mayRead reports whether the rule's pattern may read lines of src.
+func (r *Rule) mayRead(src *Source) bool {
+	named := false
+	for i := range r.Match.Conds {
+		c := &r.Match.Conds[i]
+		if c.Field != "source" {
+			continue
+		}
+		named = true
+		if vs := c.test.values(); vs != nil && !slices.ContainsFunc(vs, func(v subject) bool { return src.mayBe(string(v.text)) }) {
+			return false
+		}
+	}
+	if r.Pattern.Services != nil {
+		w := src.Writer(src.Path)
+		return w == "" || w == parse.Syslog || slices.ContainsFunc(r.Pattern.Services, func(s string) bool { return sameService(s, w) })
+	}
+	return named || src.own()
+}
+
+// mayBe reports whether an origin of the source may have that name.
+func (s *Source) mayBe(name string) bool {
+	switch s.Kind {
+	case File:
+		ok, _ := filepath.Match(s.Path, name)
+		return ok
+	case Auth:
+		return slices.Contains([]string{"journal", "/var/log/auth.log", "/var/log/secure"}, name)
+	case Pipe:
+		return name == s.Path
+	}
+	return name == s.Kind.String()
 }
 
 // maxListFile bounds what is read of one file of prefixes.
@@ -53,11 +151,14 @@ func (s *Set) ReadDeny() ([]netip.Prefix, []Problem) {
 
 // undeniable tells why p must not be denied, "" when it may.
 func (s *Set) undeniable(p netip.Prefix) string {
+	p = addr.OfPrefix(p)
 	switch {
 	case p.Bits() < s.Floor.Of(p.Addr()):
 		return "wider than the floor"
 	case p.Addr().IsLoopback() || p.Contains(netip.IPv6Loopback()) || p.Addr().IsLinkLocalUnicast():
-		return "this machine itself"
+		return "local to this machine"
+	case addr.Never(p) != "":
+		return "never blocked: " + addr.Never(p)
 	}
 	return ""
 }
@@ -94,11 +195,11 @@ func readList(name string, refuse func(netip.Prefix) string) (ps []netip.Prefix,
 		}
 		p, ok := ParsePrefix(text)
 		if !ok {
-			problems = append(problems, Problem{File: name, Line: n, Column: 1, Msg: fmt.Sprintf("%.80q is no address and no prefix", text), Warning: true})
+			problems = append(problems, Problem{File: name, Line: n, Column: 1, Msg: fmt.Sprintf("%.80q is not an IP address or prefix", text), Warning: true})
 			continue
 		}
 		if why := refuse(p); why != "" {
-			problems = append(problems, Problem{File: name, Line: n, Column: 1, Msg: fmt.Sprintf("%s is %s: left out", p, why), Warning: true})
+			problems = append(problems, Problem{File: name, Line: n, Column: 1, Msg: fmt.Sprintf("%s is skipped: it is %s", p, why), Warning: true})
 			continue
 		}
 		ps = append(ps, p)

@@ -59,7 +59,7 @@ func TestDenyFilesHoldWhatTheyWant(t *testing.T) {
 	if got := fmt.Sprint(ps); got != "[192.0.2.0/24 2001:db8::/32]" {
 		t.Errorf("got %s", got)
 	}
-	want := []string{":2:1: warning: 10.0.0.0/8 is wider than the floor", ":3:1: warning: 127.0.0.1/32 is this machine itself", ":4:1: warning: ::/0 is wider than the floor"}
+	want := []string{":2:1: warning: 10.0.0.0/8 is skipped: it is wider than the floor", ":3:1: warning: 127.0.0.1/32 is skipped: it is local to this machine", ":4:1: warning: ::/0 is skipped: it is wider than the floor"}
 	for i, w := range want {
 		if len(problems) != len(want) || !strings.Contains(problems[i].Error(), w) {
 			t.Fatalf("got %v, want %q", problems, want)

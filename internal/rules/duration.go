@@ -20,7 +20,7 @@ var units = map[string]time.Duration{
 	"h": time.Hour, "d": day, "w": week,
 }
 
-var errDuration = errors.New("durations read 90s, 10m, 1h30m, 7d or 2w")
+var errDuration = errors.New("write durations as 90s, 10m, 1h30m, 7d or 2w")
 
 // ParseDuration reads 250ms, 90s, 10m, 1h30m, 7d, 2w: whole numbers, each with
 // its unit, the larger units first. A day is 24 hours. Zero is "0s".
@@ -72,10 +72,7 @@ func FormatDuration(d time.Duration) string {
 		return "0s"
 	}
 	var out []byte
-	for _, u := range [...]string{"w", "d", "h", "m", "s", "ms"} {
-		if u == "w" && d%week != 0 {
-			continue // 8d reads better than 1w1d
-		}
+	for _, u := range [...]string{"d", "h", "m", "s", "ms"} {
 		if n := d / units[u]; n > 0 {
 			out = strconv.AppendInt(out, int64(n), 10)
 			out = append(out, u...)

@@ -35,17 +35,17 @@ func textOf(get func(*parse.Event) []byte) reader {
 // service and known_good are indexed and read elsewhere.
 func eventFields() []eventField {
 	return []eventField{
-		{"user", "the account that was tried", textField, false, textOf(func(e *parse.Event) []byte { return e.User })},
-		{"message", "the line after its envelope", textField, false, textOf(func(e *parse.Event) []byte { return e.Message })},
-		{"method", "of the request: GET, POST…", textField, true, textOf(func(e *parse.Event) []byte { return e.Method })},
-		{"path", "of the request, unescaped, without its query", textField, true, textOf(Path)},
-		{"query", "of the request, as it was written", textField, true, textOf(func(e *parse.Event) []byte { return e.Query })},
+		{"user", "user name", textField, false, textOf(func(e *parse.Event) []byte { return e.User })},
+		{"message", "text of the line after the syslog header", textField, false, textOf(func(e *parse.Event) []byte { return e.Message })},
+		{"method", "HTTP method: GET, POST…", textField, true, textOf(func(e *parse.Event) []byte { return e.Method })},
+		{"path", "path of the request, unescaped, without the query", textField, true, textOf(Path)},
+		{"query", "query of the request, as written", textField, true, textOf(func(e *parse.Event) []byte { return e.Query })},
 		{"agent", "User-Agent of the request", textField, true, textOf(func(e *parse.Event) []byte { return e.Agent })},
 		{"referrer", "Referer of the request", textField, true, textOf(func(e *parse.Event) []byte { return e.Referrer })},
-		{"host", "name of the site", textField, false, textOf(func(e *parse.Event) []byte { return e.Host })},
-		{"status", "of the answer: 401, 401-403, 4xx", numberField, true, readStatus},
+		{"host", "host name of the web site", textField, false, textOf(func(e *parse.Event) []byte { return e.Host })},
+		{"status", "HTTP status of the response: 401, 401-403, 4xx", numberField, true, readStatus},
 		{"ip", "the client's address", addrField, false, readAddr},
-		{"source", "name of the file the line is from, or journal", textField, false, readOrigin},
+		{"source", "file name of the log, or journal", textField, false, readOrigin},
 	}
 }
 
@@ -61,7 +61,7 @@ func readOrigin(_ *parse.Event, o *source.Origin) (subject, bool) {
 	if o == nil {
 		return subject{}, false
 	}
-	return subject{text: []byte(o.Name)}, true
+	return subject{text: []byte(o.Listed())}, true
 }
 
 func readCaptured(name string) reader {

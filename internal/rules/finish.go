@@ -46,12 +46,12 @@ func (c *checker) duplicate(d, o *draft) {
 	hint := ""
 	if o.Ready != "" || d.Ready != "" {
 		ready := o.Ready + d.Ready
-		hint = "call yours otherwise, or leave the ready one out: use: [auto, -" + ready + "]"
+		hint = "rename yours, or turn the built-in rules off: use: [auto, -" + ready + "]"
 	}
 	if d.Ready != "" {
 		d, o = o, d
 	}
-	c.at(d).fail(d.node, hint, "the rule %s is here twice, also in %s:%d", clip(d.Name), o.File, o.Line)
+	c.at(d).fail(d.node, hint, "rule %s is defined twice, also in %s:%d", clip(d.Name), o.File, o.Line)
 }
 
 // at is c for messages about another file of the same load.
@@ -77,6 +77,21 @@ func (s *sink) warn(line int, hint, format string, args ...any) {
 	s.c.file = old
 }
 
+// maxWritten bounds what is kept of a rule's text.
+const maxWritten = 8 << 10
+
+// written is a rule as YAML, for people. Aliases stay aliases.
+func written(n *yaml.Node) string {
+	text, err := yaml.Marshal(n)
+	if err != nil {
+		return ""
+	}
+	if len(text) > maxWritten {
+		return strings.ToValidUTF8(string(text[:maxWritten]), "") + "…\n"
+	}
+	return string(text)
+}
+
 // rule makes a Rule of a draft.
 func (c *checker) rule(b *book, d *draft) *Rule {
 	r := &d.Rule
@@ -84,14 +99,14 @@ func (c *checker) rule(b *book, d *draft) *Rule {
 	r.Prefix = orLens(r.Prefix, b.Prefix)
 	r.Floor = orLens(r.Floor, b.Floor)
 	if r.Prefix.V4 < r.Floor.V4 || r.Prefix.V6 < r.Floor.V6 {
-		in.fail(d.node, "floor: {…} if it is meant", "the rule %s counts by /%d and /%d, wider than the floor of /%d and /%d", clip(r.Name), r.Prefix.V4, r.Prefix.V6, r.Floor.V4, r.Floor.V6)
+		in.fail(d.node, "set floor: {…} if this is intended", "rule %s counts by /%d and /%d, wider than the floor of /%d and /%d", clip(r.Name), r.Prefix.V4, r.Prefix.V6, r.Floor.V4, r.Floor.V6)
 	}
 	r.Key = d.key
 	if !d.keyed {
 		r.Key = Key{{By: ByPrefix}}
 	}
 	if !failed(c.problems) {
-		r.counted = countedBy(d.said)
+		r.counted, r.Text = countedBy(d.said), written(d.node)
 	}
 	r.Match.sortConds()
 	slices.Sort(r.Match.Services)
@@ -118,7 +133,7 @@ func (c *checker) levels(in *sink, d *draft) {
 		return
 	}
 	if len(d.Levels) > 0 {
-		in.fail(d.node, "", "tiers give the room: leave bucket and window out")
+		in.fail(d.node, "", "tiers set the capacity: remove bucket and window")
 		return
 	}
 	t := d.Tiers.Tiers[d.Tiers.Default]
@@ -151,8 +166,27 @@ func (c *checker) level(b *book, in *sink, d *draft, l *Level) {
 		}
 		c.answerFits(b, in, d, l, a)
 	}
+	if l.Wide() {
+		c.wide(in, d, l)
+	}
 	if l.Max != 0 && l.TTL > l.Max {
-		in.fail(d.node, "", "ttl is longer than max in the rule %s", clip(d.Name))
+		in.fail(d.node, "", "rule %s: ttl is longer than max", clip(d.Name))
+	}
+}
+
+// wide checks a level that counts the sources of networks.
+func (c *checker) wide(in *sink, d *draft, l *Level) {
+	r, key := &d.Rule, d.Rule.Key
+	bySource := len(key) == 1 && key[0].By == ByPrefix
+	switch p := l.Prefix; {
+	case l.Kind != Distinct || len(l.Of) != 1 || l.Of[0].By != ByPrefix || !bySource:
+		in.fail(d.node, "window: {distinct: prefix, over: 8, within: 1d, prefix: {ipv6: 56}}", "a window with its own prefix needs distinct: prefix, and a rule that counts by prefix")
+	case p.V4 != 0 && p.V4 >= r.Prefix.V4 || p.V6 != 0 && p.V6 >= r.Prefix.V6:
+		in.fail(d.node, "", "the window's prefix of %s must be shorter than the rule's, /%d and /%d", p, r.Prefix.V4, r.Prefix.V6)
+	case p.V4 != 0 && p.V4 < r.Floor.V4 || p.V6 != 0 && p.V6 < r.Floor.V6:
+		in.fail(d.node, "set floor: {…} if this is intended", "the window's prefix of %s is wider than the floor of /%d and /%d", p, r.Floor.V4, r.Floor.V6)
+	case l.Over < 1:
+		in.fail(d.node, "over: 8", "a single source must not block its network")
 	}
 }
 
@@ -160,14 +194,14 @@ func (c *checker) answerFits(b *book, in *sink, d *draft, l *Level, a *Answer) {
 	switch a.Kind {
 	case Block:
 		if !d.Rule.Key.HasSource() {
-			in.fail(d.node, "then: [{block: contributors}], {flag: …} or {notify: …}", "the rule %s counts by %s: there is no source to block", clip(d.Name), d.Rule.Key)
+			in.fail(d.node, "then: [{block: contributors}], {flag: …} or {notify: …}", "rule %s counts by %s: there is no source to block", clip(d.Name), d.Rule.Key)
 		}
 		if a.Action != "" && a.Action != "drop" && b.Firewall.Hook == "prerouting" {
 			in.fail(d.node, "hook: input", "%s does not work in prerouting", a.Action)
 		}
 	case BlockContributors:
 		if l.Kind != Distinct || !l.Of.HasSource() {
-			in.fail(d.node, "window: {distinct: prefix, over: 10, within: 10m}", "contributors are known only to a window of distinct prefixes or addresses")
+			in.fail(d.node, "window: {distinct: prefix, over: 10, within: 10m}", "contributors need a window of distinct prefixes or addresses")
 		}
 	case Tell:
 		c.targetKnown(b, in, d, a.Target)
@@ -186,7 +220,7 @@ func (c *checker) targetKnown(b *book, in *sink, d *draft, target string) {
 	if len(names) == 0 {
 		hint = "notify: {" + clip(target) + ": {webhook: https://…}}"
 	}
-	in.warn(d.Line, hint, "the rule %s tells %q, and there is no such notify target: nobody hears it", clip(d.Name), clip(target))
+	in.warn(d.Line, hint, "rule %s: there is no notify target %q, so its messages are lost", clip(d.Name), clip(target))
 }
 
 // extras checks clears and when against the levels.
@@ -205,12 +239,15 @@ func (c *checker) extras(in *sink, d *draft) {
 	}
 	for _, w := range d.When {
 		if d.Tiers == nil && buckets > 0 && !slices.ContainsFunc(d.Levels, func(l Level) bool { return l.Kind == Bucket && l.Capacity > w.Capacity }) {
-			in.warn(d.Line, "", "the rule %s: %d is no less room than its buckets have, so the flag %s changes nothing", clip(d.Name), w.Capacity, w.Flag)
+			in.warn(d.Line, "", "rule %s: its buckets have no more capacity than %d, so %s changes nothing", clip(d.Name), w.Capacity, w.what())
+		}
+		if w.Blocked > 0 && !d.Rule.Key.HasSource() {
+			in.fail(d.node, "", "rule %s counts by %s: there is no prefix that could be blocked", clip(d.Name), d.Rule.Key)
 		}
 	}
 	for _, l := range d.Levels {
 		if l.WeightIn(&d.Rule).Most() == 0 {
-			in.fail(d.node, "", "every weight is 0: nothing is ever counted")
+			in.fail(d.node, "", "all weights are 0: nothing is counted")
 		}
 	}
 }
@@ -220,7 +257,7 @@ func (c *checker) extras(in *sink, d *draft) {
 func (c *checker) patternOf(in *sink, d *draft) {
 	if d.pattern.Text == "" {
 		if d.pattern.Line == 0 && len(d.plain) > 0 {
-			in.fail(d.node, "outcome goes into match", "%s belongs to pattern, and there is none", strings.Join(d.plain, ", "))
+			in.fail(d.node, "outcome belongs in match", "%s needs a pattern", strings.Join(d.plain, ", "))
 		}
 		return
 	}
@@ -231,12 +268,13 @@ func (c *checker) patternOf(in *sink, d *draft) {
 	}
 	hasIP := namesIP(p.Text)
 	in.try(d.Pattern, hasIP)
-	if d.Match.Services != nil {
-		in.fail(d.node, "leave service out", "a rule with a pattern looks at its own lines only")
+	if d.Match.Except {
+		in.fail(d.node, "match: {service: …} or match: {source: …}", "match: {service: {not: …}} does not work with a pattern")
 	}
+	d.Pattern.Services, d.Match.Except = d.Match.Services, false
 	d.Match.Services = []string{d.Name}
 	if d.Rule.Key.HasSource() && !hasIP {
-		in.failAt(p.Line, p.Column, "(?P<ip>…), or key: all", "the pattern names no ip, and the rule counts by "+d.Rule.Key.String())
+		in.failAt(p.Line, p.Column, "(?P<ip>…), or key: all", "the pattern has no group ip, but the rule counts by "+d.Rule.Key.String())
 	}
 }
 
@@ -265,7 +303,7 @@ func (s *sink) try(p *Pattern, hasIP bool) {
 	}
 	for i, line := range p.Ignores[:min(len(p.Ignores), maxTries)] {
 		if _, ps := pack.CompilePattern("pattern", p.Text, nil, []string{line}); pack.Broken(ps) {
-			s.failAt(p.IgnoresAt[i], 1, "", "the pattern matches "+strconv.Quote(clip(line))+", which it is to ignore")
+			s.failAt(p.IgnoresAt[i], 1, "", "the pattern matches "+strconv.Quote(clip(line))+", which is listed in ignores")
 		}
 	}
 }
@@ -290,10 +328,10 @@ func (b *book) of(key string) *yaml.Node {
 
 func (c *checker) checkLens(b *book, what string, l Lens) {
 	if b.node != nil && (l.V4 < b.Floor.V4 || l.V6 < b.Floor.V6) {
-		c.fail(b.of(what), "floor: {…} if it is meant", "%s is /%d and /%d, wider than the floor of /%d and /%d", what, l.V4, l.V6, b.Floor.V4, b.Floor.V6)
+		c.fail(b.of(what), "set floor: {…} if this is intended", "%s is /%d and /%d, wider than the floor of /%d and /%d", what, l.V4, l.V6, b.Floor.V4, b.Floor.V6)
 	}
 	if w := b.Widen; w.On && (w.Lens.V4 < b.Floor.V4 || w.Lens.V6 < b.Floor.V6) {
-		c.fail(b.of("widen"), "floor: {…} if it is meant", "widen is wider than the floor")
+		c.fail(b.of("widen"), "set floor: {…} if this is intended", "widen is wider than the floor")
 	}
 }
 
@@ -303,9 +341,9 @@ func (c *checker) checkNetworks(b *book) {
 		bits := n.Prefix.Addr().BitLen()
 		switch {
 		case n.Len > bits:
-			c.fail(b.of("networks"), "", "the network %s cannot be cut into /%d", n.Prefix, n.Len)
+			c.fail(b.of("networks"), "", "the network %s has no prefixes of length /%d", n.Prefix, n.Len)
 		case n.Len != 0 && n.Len < b.Floor.Of(n.Prefix.Addr()):
-			c.fail(b.of("networks"), "", "the network %s is cut into /%d, wider than the floor", n.Prefix, n.Len)
+			c.fail(b.of("networks"), "", "the network %s has prefix length /%d, wider than the floor", n.Prefix, n.Len)
 		}
 	}
 }
@@ -319,13 +357,13 @@ func (c *checker) checkLists(b *book) {
 		if why := b.undeniable(p); why != "" {
 			hint := ""
 			if p.Bits() < b.Floor.Of(p.Addr()) {
-				hint = "floor: {…} if it is meant"
+				hint = "set floor: {…} if this is intended"
 			}
-			c.fail(b.of("deny"), hint, "deny holds %s, which is %s", p, why)
+			c.fail(b.of("deny"), hint, "deny contains %s, which is %s", p, why)
 		}
 		for _, a := range b.Allow.Prefixes {
 			if a.IsValid() && a.Overlaps(p) && a.Bits() <= p.Bits() {
-				c.fail(b.of("deny"), "", "deny holds %s, which allow has in %s: allow wins", p, a)
+				c.fail(b.of("deny"), "", "deny contains %s, but allow contains %s: allow wins", p, a)
 			}
 		}
 	}

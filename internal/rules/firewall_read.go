@@ -22,40 +22,40 @@ func firewallValue() value[Firewall] {
 }
 
 func firewallFields() []field[Firewall] {
-	wall := word("a wall", "auto", "nftables", "ipset", "iptables", "hosts.deny", "set-only", "exec", "none")
+	wall := word("a firewall backend", "auto", "nftables", "ipset", "iptables", "hosts.deny", "set-only", "exec", "none")
 	return []field[Firewall]{
-		key("backend", "which walls; auto takes the best that works here", list(wall), func(f *Firewall) *[]string { return &f.Backends }),
-		key("action", "what happens to a blocked prefix's packets", word("an action", "drop", "reject", "slow"), func(f *Firewall) *string { return &f.Action }),
-		key("hook", "where: input, or prerouting (earlier; drop only)", word("a hook", "input", "prerouting"), func(f *Firewall) *string { return &f.Hook }),
-		key("forward", "forwarded and containers' traffic too", boolean(), func(f *Firewall) *bool { return &f.Forward }),
-		key("ports", "what is closed; all when left out", list(ports()), func(f *Firewall) *[]Ports { return &f.Ports }),
-		key("cut", "end running connections of a blocked prefix too", boolean(), func(f *Firewall) *bool { return &f.Cut }),
-		key("slow_rate", "new connections a minute that slow lets through", integer("slow_rate", 1, 600), func(f *Firewall) *int { return &f.SlowRate }),
-		key("max_rules", "of the plain iptables wall", integer("max_rules", 1, 100_000), func(f *Firewall) *int { return &f.MaxRules }),
-		key("max_set", "elements of a set", integer("max_set", 1, 100_000_000), func(f *Firewall) *int { return &f.MaxSet }),
-		key("hosts_deny", "the file of the hosts.deny wall", path("a file"), func(f *Firewall) *string { return &f.HostsDeny }),
-		key("sets", "sets of your own rules, for set-only", setsValue(), func(f *Firewall) *Sets { return &f.Sets }),
-		key("exec", "programs of your own, for exec", execWallValue(), func(f *Firewall) *ExecWall { return &f.Exec }),
+		key("backend", "backends; auto: the first that works on this machine", list(wall), func(f *Firewall) *[]string { return &f.Backends }),
+		key("action", "what to do with packets from a blocked prefix", word("an action", "drop", "reject", "slow"), func(f *Firewall) *string { return &f.Action }),
+		key("hook", "netfilter hook: input, or prerouting (earlier; drop only)", word("a hook", "input", "prerouting"), func(f *Firewall) *string { return &f.Hook }),
+		key("forward", "also block forwarded traffic, such as that of containers", boolean(), func(f *Firewall) *bool { return &f.Forward }),
+		key("ports", "blocked ports (default: all)", list(ports()), func(f *Firewall) *[]Ports { return &f.Ports }),
+		key("cut", "also cut established connections of a blocked prefix", boolean(), func(f *Firewall) *bool { return &f.Cut }),
+		key("slow_rate", "new connections per minute with action slow", integer("slow_rate", 1, 600), func(f *Firewall) *int { return &f.SlowRate }),
+		key("max_rules", "maximum number of blocks of the backend iptables", integer("max_rules", 1, 100_000), func(f *Firewall) *int { return &f.MaxRules }),
+		key("max_set", "maximum number of elements in a set", integer("max_set", 1, 100_000_000), func(f *Firewall) *int { return &f.MaxSet }),
+		key("hosts_deny", "the file of the backend hosts.deny", path("a file"), func(f *Firewall) *string { return &f.HostsDeny }),
+		key("sets", "for set-only: the sets that your own firewall rules use", setsValue(), func(f *Firewall) *Sets { return &f.Sets }),
+		key("exec", "for exec: your programs", execWallValue(), func(f *Firewall) *ExecWall { return &f.Exec }),
 	}
 }
 
 var setRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,30}$`)
 
 func setsValue() value[Sets] {
-	set := matching("a set's name", setRE, "a letter, then letters, digits, _ . -, at most 31")
+	set := matching("the name of a set", setRE, "a letter, then letters, digits, _ . -, at most 31")
 	return object("sets", []field[Sets]{
 		must(key("kind", "ipset or nft", word("a kind of set", "ipset", "nft"), func(s *Sets) *string { return &s.Kind })),
-		key("table", "nft: the family and table, such as inet filter", matching("a table", regexp.MustCompile(`^(inet|ip|ip6|netdev|bridge) [A-Za-z][A-Za-z0-9_.-]{0,30}$`), "inet filter"), func(s *Sets) *string { return &s.Table }),
-		key("ipv4", "name of the set of IPv4 prefixes", set, func(s *Sets) *string { return &s.V4 }),
-		key("ipv6", "name of the set of IPv6 prefixes", set, func(s *Sets) *string { return &s.V6 }),
+		key("table", "for nft: family and table, such as inet filter", matching("a table", regexp.MustCompile(`^(inet|ip|ip6|netdev|bridge) [A-Za-z][A-Za-z0-9_.-]{0,30}$`), "inet filter"), func(s *Sets) *string { return &s.Table }),
+		key("ipv4", "name of the set for IPv4 prefixes", set, func(s *Sets) *string { return &s.V4 }),
+		key("ipv6", "name of the set for IPv6 prefixes", set, func(s *Sets) *string { return &s.V6 }),
 	}, nil)
 }
 
 func execWallValue() value[ExecWall] {
 	return object("exec", []field[ExecWall]{
-		must(key("block", "program and arguments; prefixes come on standard input", argv(), func(e *ExecWall) *[]string { return &e.Block })),
-		must(key("unblock", "program and arguments; prefixes come on standard input", argv(), func(e *ExecWall) *[]string { return &e.Unblock })),
-		key("timeout", "how long it may take", duration("timeout", time.Second, 10*time.Minute), func(e *ExecWall) *time.Duration { return &e.Timeout }),
+		must(key("block", "program and arguments; it gets prefixes on standard input", argv(), func(e *ExecWall) *[]string { return &e.Block })),
+		must(key("unblock", "program and arguments; it gets prefixes on standard input", argv(), func(e *ExecWall) *[]string { return &e.Unblock })),
+		key("timeout", "timeout of a call", duration("timeout", time.Second, 10*time.Minute), func(e *ExecWall) *time.Duration { return &e.Timeout }),
 	}, func() ExecWall { return newFirewall().Exec })
 }
 
@@ -65,27 +65,27 @@ func (c *checker) firewallWhole(n *yaml.Node, f Firewall) bool {
 	has := map[string]bool{}
 	for _, b := range f.Backends {
 		if has[b] {
-			c.fail(n, "", "the wall %s is named twice", b)
+			c.fail(n, "", "backend %s is listed twice", b)
 		}
 		has[b] = true
 	}
 	if len(f.Backends) > 1 && (has["auto"] || has["none"]) {
-		c.fail(n, "", "auto and none stand alone")
+		c.fail(n, "", "auto and none cannot be combined with other backends")
 	}
 	if len(f.Backends) == 0 {
-		c.fail(n, "backend: auto", "no wall is named")
+		c.fail(n, "backend: auto", "no backend is listed")
 	}
 	if f.Hook == "prerouting" && f.Action != "drop" {
 		c.fail(n, "action: drop, or hook: input", "%s does not work in prerouting: the kernel has no reject and no connection state there", f.Action)
 	}
 	if has["set-only"] && (f.Sets.Kind == "" || f.Sets.V4 == "" && f.Sets.V6 == "") {
-		c.fail(n, "sets: {kind: ipset, ipv4: NAME}", "set-only needs sets: which of yours to fill")
+		c.fail(n, "sets: {kind: ipset, ipv4: NAME}", "set-only needs sets: the names of your own sets")
 	}
 	if has["set-only"] && f.Sets.Kind == "nft" && f.Sets.Table == "" {
-		c.fail(n, "table: inet filter", "sets of nft need their table")
+		c.fail(n, "table: inet filter", "nft sets need a table")
 	}
 	if has["exec"] && f.Exec.Block == nil {
-		c.fail(n, "", "the wall exec needs exec: {block: [program], unblock: [program]}")
+		c.fail(n, "", "backend exec needs exec: {block: [program], unblock: [program]}")
 	}
 	return len(c.problems) == before
 }

@@ -17,10 +17,10 @@ type windowEntry struct {
 func levelFields() []field[draft] {
 	b, w := bucketValue(), windowValue()
 	return []field[draft]{
-		addLevels("bucket", "a leaky bucket: how many events it holds, and how fast one drains", b, b.shape),
-		addLevels("buckets", "several, each with its own answer", b, list(b).shape),
+		addLevels("bucket", "a leaky bucket: how many points it holds, and how fast one drains", b, b.shape),
+		addLevels("buckets", "several buckets, each with its own answer", b, list(b).shape),
 		addLevels("window", "an exact count within a time, or a count of distinct values", w, w.shape),
-		addLevels("windows", "several, each with its own answer", w, list(w).shape),
+		addLevels("windows", "several windows, each with its own answer", w, list(w).shape),
 	}
 }
 
@@ -38,11 +38,11 @@ func addLevels(name, about string, v value[Level], s *shape) field[draft] {
 // answerFields are what a level may have of its own.
 func answerFields[O any](of func(*O) *Level) []field[O] {
 	return []field[O]{
-		key("ttl", "how long its blocks hold at first", duration("ttl", time.Second, maxTTL), func(o *O) *time.Duration { return &of(o).TTL }),
-		key("multiply", "by what each repeat multiplies the ttl", factor("multiply", 1000), func(o *O) *float64 { return &of(o).Multiply }),
-		key("max", "the longest its blocks may hold", duration("max", time.Second, maxTTL), func(o *O) *time.Duration { return &of(o).Max }),
-		key("weight", "what an event counts for in this one; as the rule says when left out", optional(weightValue()), func(o *O) **Weight { return &of(o).Weight }),
-		key("then", "what happens on a breach of this one", answersValue(), func(o *O) *[]Answer { return &of(o).Then }),
+		key("ttl", "TTL of a first block", duration("ttl", time.Second, maxTTL), func(o *O) *time.Duration { return &of(o).TTL }),
+		key("multiply", "factor for the TTL of each further block", factor("multiply", 1000), func(o *O) *float64 { return &of(o).Multiply }),
+		key("max", "maximum TTL of a block", duration("max", time.Second, maxTTL), func(o *O) *time.Duration { return &of(o).Max }),
+		key("weight", "points of an event in this bucket or window (default: the rule's weight)", optional(weightValue()), func(o *O) **Weight { return &of(o).Weight }),
+		key("then", "what to do on a breach of this bucket or window", answersValue(), func(o *O) *[]Answer { return &of(o).Then }),
 	}
 }
 
@@ -57,15 +57,16 @@ func optional[T any](v value[T]) value[*T] {
 func bucketValue() value[Level] {
 	same := func(l *Level) *Level { return l }
 	fs := append([]field[Level]{
-		must(key("capacity", "events it holds: capacity 5 breaches at the sixth", integer("capacity", 0, maxCount), func(l *Level) *int { return &l.Capacity })),
-		must(key("leak", "time for one event to drain", duration("leak", minLeak, maxLeak), func(l *Level) *time.Duration { return &l.Leak })),
+		must(key("capacity", "points it holds; with capacity 5 the sixth is a breach", integer("capacity", 0, maxCount), func(l *Level) *int { return &l.Capacity })),
+		must(key("leak", "time in which one point drains", duration("leak", minLeak, maxLeak), func(l *Level) *time.Duration { return &l.Leak })),
+		key("per", "connection: count each connection once, however often it fails, and ignore lines without one", word("per", "connection"), func(l *Level) *string { return &l.per }),
 	}, answerFields(same)...)
 	v := object("a bucket", fs, func() Level { return Level{Kind: Bucket} })
 	return value[Level]{v.shape, func(c *checker, n *yaml.Node) (Level, bool) {
 		l, ok := v.read(c, n)
-		l.Line = n.Line
+		l.Line, l.PerConn = n.Line, l.per != ""
 		if ok && time.Duration(l.Capacity+1) > maxDrain/max(l.Leak, 1) {
-			c.fail(n, "", "it would take longer than 700d to drain")
+			c.fail(n, "", "a full bucket would take longer than 700d to drain")
 			ok = false
 		}
 		return l, ok
@@ -75,10 +76,11 @@ func bucketValue() value[Level] {
 func windowValue() value[Level] {
 	of := func(w *windowEntry) *Level { return &w.Level }
 	fs := append([]field[windowEntry]{
-		key("count", "breaches at so many, as maxretry", integer("count", 1, 10_000), func(w *windowEntry) *int { return &w.count }),
-		key("over", "breaches at more than so many", integer("over", 0, 10_000), func(w *windowEntry) *int { return &w.over }),
-		must(key("within", "the time that is looked back", duration("within", time.Second, 30*day), func(w *windowEntry) *time.Duration { return &w.Within })),
-		key("distinct", "count only different values of this, as in key", keyValue(), func(w *windowEntry) *Key { return &w.distinct }),
+		key("count", "this many events are a breach, like maxretry", integer("count", 1, 10_000), func(w *windowEntry) *int { return &w.count }),
+		key("over", "more than this many events are a breach", integer("over", 0, 10_000), func(w *windowEntry) *int { return &w.over }),
+		must(key("within", "length of the window", duration("within", time.Second, 30*day), func(w *windowEntry) *time.Duration { return &w.Within })),
+		key("distinct", "count only different values of this, written as in key", keyValue(), func(w *windowEntry) *Key { return &w.distinct }),
+		key("prefix", "with distinct: prefix, count the sources of each network of this length, and block the part that contains most of them; a family without a length is not counted", lensValue("prefix lengths"), func(w *windowEntry) *Lens { return &w.Level.Prefix }),
 	}, answerFields(of)...)
 	v := object("a window", fs, func() windowEntry { return windowEntry{over: -1} })
 	return value[Level]{v.shape, func(c *checker, n *yaml.Node) (Level, bool) {
@@ -92,7 +94,7 @@ func windowValue() value[Level] {
 			l.Over = w.count - 1
 		}
 		if ok && (w.count > 0) == (w.over >= 0) {
-			c.fail(n, "", "a window needs one of count (breaches at so many) and over (at more)")
+			c.fail(n, "", "a window needs either count (this many are a breach) or over (more than this many are)")
 			ok = false
 		}
 		return l, ok

@@ -2,6 +2,9 @@ package rules
 
 import (
 	"bytes"
+	"net"
+	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,16 +19,18 @@ import (
 func (c *checker) lint(s *Set, r *Rule) {
 	in := &sink{c, r.File}
 	for _, why := range neverMatches(r) {
-		in.warn(r.Line, "", "the rule %s can never match: %s", r.Name, why)
+		in.warn(r.Line, "", "rule %s can never match: %s", r.Name, why)
 	}
 	if r.Pattern == nil && matchesAll(&r.Match) && blocks(r) {
-		what := "names an address"
+		what := "contains an address"
 		if len(r.Match.Conds) > 0 {
 			what = "has a " + r.Match.Conds[0].Field
 		}
-		in.warn(r.Line, "match: {outcome: failure}", "the rule %s matches every line that %s", r.Name, what)
+		in.warn(r.Line, "match: {outcome: failure}", "rule %s matches every line that %s", r.Name, what)
 	}
 	lintServices(in, s, r)
+	lintSense(in, r)
+	lintPattern(in, s, r)
 	for i := range r.Levels {
 		lintLevel(s, in, r, &r.Levels[i])
 		lintRoom(s, in, r, &r.Levels[i])
@@ -33,7 +38,7 @@ func (c *checker) lint(s *Set, r *Rule) {
 	for _, cond := range r.Match.Conds {
 		for _, a := range s.Allow.Prefixes {
 			if cond.Field == "ip" && cond.test.op == opPrefix && a.Contains(cond.test.prefix.Addr()) && a.Bits() <= cond.test.prefix.Bits() {
-				in.warn(r.Line, "", "the rule %s can never match: %s is allowed by %s", r.Name, cond.test.prefix, a)
+				in.warn(r.Line, "", "rule %s can never match: %s is in allow as %s", r.Name, cond.test.prefix, a)
 			}
 		}
 	}
@@ -88,7 +93,7 @@ func neverMatches(r *Rule) []string {
 		out = append(out, "a success has no kind")
 	}
 	if m.Outcomes == 1<<1 && m.Kinds == 1<<1 {
-		out = append(out, "a probe is no failure; its outcome is other")
+		out = append(out, "a probe is not a failure; its outcome is other")
 	}
 	for i := range m.Conds {
 		if why := m.Conds[i].never(); why != "" {
@@ -126,17 +131,17 @@ func (c *Cond) never() string {
 	}
 	switch {
 	case c.nothingLeft():
-		return "no " + c.Field + " is all of that"
+		return "the conditions for " + c.Field + " contradict each other"
 	case t.op == opNot && len(t.sub) == 1 && !(Cond{Field: c.Field, test: t.sub[0]}).picks():
-		return "nothing is left of " + c.Field
+		return "the condition excludes every " + c.Field
 	case c.Field == "status" && t.op == opRange && (t.hi < 100 || t.lo > 599):
-		return "a status is from 100 to 599"
+		return "a status is between 100 and 599"
 	case c.Field == "path" && slices.Contains([]op{opIs, opStarts}, t.op) && !bytes.ContainsAny(t.text[:min(1, len(t.text))], "/*?"):
-		return "a path begins with /"
+		return "a path starts with /"
 	case c.Field == "path" && t.op == opIs && bytes.ContainsAny(t.text, "?"):
 		return "a path has no query; use params"
 	case c.Field == "method" && t.op == opIs && !bytes.Equal(t.text, bytes.ToUpper(t.text)):
-		return "methods are written in capitals"
+		return "methods are written in upper case"
 	}
 	return ""
 }
@@ -182,19 +187,32 @@ const SlowLeak = 10 * time.Minute
 func lintLevel(s *Set, in *sink, r *Rule, l *Level) {
 	switch l.Kind {
 	case Bucket:
-		if w := l.WeightIn(r).Most(); l.Capacity > 0 && w > l.Capacity {
-			in.warn(l.Line, "", "the rule %s: one event of weight %d is more than the capacity of %d", r.Name, w, l.Capacity)
+		if w := l.WeightIn(r).Most(); l.Capacity > 0 && w > l.Capacity+1 {
+			in.warn(l.Line, "", "rule %s: a single event of weight %d exceeds the capacity of %d", r.Name, w, l.Capacity)
 		}
 		const probe = 1 << 1
 		if r.Match.Kinds&probe != 0 && l.Leak >= SlowLeak {
-			in.warn(l.Line, "leak: 1m", "the rule %s: probes fill fast buckets only, for monitors and load balancers make them all day", r.Name)
+			in.warn(l.Line, "leak: 1m", "rule %s: probes count in fast buckets only, because monitors and load balancers cause them all day", r.Name)
 		}
 	case Distinct:
+		if l.Wide() {
+			lintWide(in, r, l)
+			return
+		}
 		if len(l.Of) == 1 && len(r.Key) > 0 && slices.Contains(r.Key, l.Of[0]) && l.Over > 0 {
-			in.warn(l.Line, "", "the rule %s can never breach: there is one %s by %s", r.Name, l.Of, r.Key)
+			in.warn(l.Line, "", "rule %s can never breach: there is only one %s for each %s", r.Name, l.Of, r.Key)
 			return
 		}
 		lintSpread(s, in, r, l)
+	}
+}
+
+// lintWide warns of a network that does not hold so many of the rule's prefixes.
+func lintWide(in *sink, r *Rule, l *Level) {
+	for _, f := range []struct{ is, wide, len int }{{4, l.Prefix.V4, r.Prefix.V4}, {6, l.Prefix.V6, r.Prefix.V6}} {
+		if rest := f.len - f.wide; f.wide > 0 && rest < 20 && l.Over >= 1<<rest {
+			in.warn(l.Line, "a smaller number", "rule %s can never breach for IPv%d: a /%d contains only %d prefixes of length /%d", r.Name, f.is, f.wide, 1<<rest, f.len)
+		}
 	}
 }
 
@@ -206,7 +224,7 @@ func lintSpread(s *Set, in *sink, r *Rule, l *Level) {
 	}
 	if r.Key.Has(ByAddr) {
 		if l.Over > 0 {
-			in.warn(l.Line, "", "the rule %s can never breach: there is one %s by %s", r.Name, l.Of, r.Key)
+			in.warn(l.Line, "", "rule %s can never breach: there is only one %s for each %s", r.Name, l.Of, r.Key)
 		}
 		return
 	}
@@ -215,7 +233,7 @@ func lintSpread(s *Set, in *sink, r *Rule, l *Level) {
 	}
 	for _, f := range []struct{ is, len, bits int }{{4, r.Prefix.V4, 32}, {6, r.Prefix.V6, 128}} {
 		if rest := f.bits - f.len; rest < 20 && l.Over >= 1<<rest && !s.wider(f.bits, f.len) {
-			in.warn(l.Line, "prefix: {…}, or a smaller number", "the rule %s can never breach for IPv%d: a /%d holds %d addresses", r.Name, f.is, f.len, 1<<rest)
+			in.warn(l.Line, "prefix: {…}, or a smaller number", "rule %s can never breach for IPv%d: a /%d contains only %d addresses", r.Name, f.is, f.len, 1<<rest)
 		}
 	}
 }
@@ -232,9 +250,9 @@ func lintRoom(s *Set, in *sink, r *Rule, l *Level) {
 		n := &s.Networks[i]
 		switch {
 		case l.Kind == Bucket && n.Holds(l.Capacity) > l.Capacity && time.Duration(n.Holds(l.Capacity)) > maxDrain/l.Leak:
-			in.warn(l.Line, "", "the rule %s: a capacity of %d, in %s, would take longer than 700d to drain", r.Name, n.Holds(l.Capacity), n.Prefix)
+			in.warn(l.Line, "", "rule %s: with a capacity of %d, in %s, a full bucket would take longer than 700d to drain", r.Name, n.Holds(l.Capacity), n.Prefix)
 		case (l.Kind == Window || l.Kind == Distinct) && n.Holds(l.Over) > maxWindow:
-			in.warn(l.Line, "", "the rule %s: a window counts to %d at most, not to %d as in %s", r.Name, maxWindow, n.Holds(l.Over), n.Prefix)
+			in.warn(l.Line, "", "rule %s: a window counts up to %d, not up to %d as in %s", r.Name, maxWindow, n.Holds(l.Over), n.Prefix)
 		}
 	}
 }
@@ -256,14 +274,82 @@ func (c *checker) lintSet(b *book) {
 	for _, a := range b.Allow.Prefixes {
 		if a.IsValid() && a.Bits() == 0 {
 			n := b.of("allow")
-			c.warn(n.Line, n.Column, "", "allow holds %s: nothing of it is ever blocked", a)
+			c.warn(n.Line, n.Column, "", "allow contains %s: no address in it is ever blocked", a)
 		}
 	}
+	c.lintListen(b)
+	for _, s := range b.Sources {
+		if s.Ready == "" && s.Kind == File && s.Format == "" && s.Writer(s.Path) == "" && strings.Contains(filepath.Base(s.Path), "access") {
+			c.warn(s.Line, 1, "service: http, or format: …", "source %s has no service and no format: only lines with syslog headers, and patterns of rules, are read there", s.Path)
+		}
+		c.lintOwnSource(b, s)
+	}
 	if len(b.Rules) == 0 {
-		c.warn(whole.Line, whole.Column, "use: auto", "there are no rules: nothing is ever blocked")
+		c.warn(whole.Line, whole.Column, "use: auto", "there are no rules: nothing is blocked")
 	} else if len(b.Sources) == 0 {
 		c.warn(whole.Line, whole.Column, "use: auto, or sources: [auth]", "there are no sources: nothing is read")
 	}
+}
+
+// lintOwnSource warns of the log of an application of the user's own that nothing
+// reads: no format is named, and no pattern.
+func (c *checker) lintOwnSource(b *book, s Source) {
+	w := s.Writer(s.Path)
+	if s.Ready != "" || s.Service == "" || s.Format != "" && s.Format != "auto" || parse.Known(w) {
+		return
+	}
+	if slices.ContainsFunc(b.Rules, func(r *Rule) bool { return r.Pattern != nil && r.mayRead(&s) }) {
+		return
+	}
+	hint := ""
+	if near := nearest(w, parse.Services()); near != "" {
+		hint = ", or did you mean " + near + "?"
+	}
+	c.warn(s.Line, 1, "format: json, or service: http for an access log"+hint,
+		"nothing reads the source of service %q: stoplog has no reader of that name, and neither a format nor a rule's pattern is given", clip(w))
+}
+
+// lintListen warns of listeners that anybody may use who reaches the machine.
+func (c *checker) lintListen(b *book) {
+	l, n := b.Listen, b.of("listen")
+	for _, x := range []struct {
+		name, what string
+		at         Listener
+	}{{"feed", "read the list of what is blocked", l.Feed}, {"metrics", "read the metrics", l.Metrics.Listener}} {
+		if x.at.beyond() && x.at.TokenFile == "" && len(x.at.Clients) == 0 {
+			c.warn(n.Line, n.Column, "clients: [192.0.2.1], or token_file: /etc/stoplog/"+x.name+".token", "listen.%s: anyone who reaches %s can %s", x.name, x.at.Addr, x.what)
+		}
+	}
+	if l.Page.beyond() && len(l.Page.Clients) == 0 {
+		c.warn(n.Line, n.Column, "clients: [192.0.2.1], or addr: 127.0.0.1:8080 behind a proxy with TLS", "listen.page: anyone who reaches %s can try tokens, and tokens are sent unencrypted", l.Page.Addr)
+	}
+}
+
+// beyond reports whether other machines can reach the listener.
+func (l Listener) beyond() bool {
+	host, _, err := net.SplitHostPort(l.Addr)
+	if err != nil || host == "localhost" {
+		return false // off, or a unix socket
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && !a.Unmap().IsLoopback()
+}
+
+// lintPattern warns of a pattern that no source has lines for.
+func lintPattern(in *sink, s *Set, r *Rule) {
+	if r.Pattern == nil || len(s.Sources) == 0 {
+		return
+	}
+	if slices.ContainsFunc(s.Sources, func(src Source) bool { return r.mayRead(&src) }) {
+		return
+	}
+	named, _ := r.Match.sourceHolds(nil)
+	if named || r.Pattern.Services != nil {
+		in.warn(r.Line, "list the file under sources", "rule %s reads nothing: its match names no existing source", r.Name)
+		return
+	}
+	in.warn(r.Line, "match: {source: …}, or list the file under sources without a service",
+		"rule %s reads nothing: a pattern without a source or service in match reads only sources that the file lists without a service", r.Name)
 }
 
 // lintServices warns of services that no line is of: a misspelt name makes a
@@ -289,6 +375,6 @@ func lintServices(in *sink, s *Set, r *Rule) {
 		if near := nearest(name, known); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		in.warn(r.Line, hint, "the rule %s: no line that stoplog reads is of a service %q, unless a program names itself so in JSON", r.Name, clip(name))
+		in.warn(r.Line, hint, "rule %s: unknown service %q, unless a program uses this name in JSON", r.Name, clip(name))
 	}
 }

@@ -25,18 +25,18 @@ func Load(path string) (*Set, []Problem) {
 	if err != nil {
 		return nil, []Problem{{File: path, Msg: cause(err)}}
 	}
-	return load(path, data, filepath.Dir(abs), abs)
+	return load(path, data, filepath.Dir(abs), abs, disk{})
 }
 
 // LoadBytes is Load of a file that was read already (or is built in). Relative
 // paths in it are taken from dir; with dir "" there is no rules.d and relative
 // paths stay as they are.
 func LoadBytes(name string, data []byte, dir string) (*Set, []Problem) {
-	return load(name, data, dir, "")
+	return load(name, data, dir, "", disk{})
 }
 
-func load(name string, data []byte, dir, abs string) (*Set, []Problem) {
-	c := &checker{file: name, dir: dir}
+func load(name string, data []byte, dir, abs string, from files) (*Set, []Problem) {
+	c := &checker{file: name, dir: dir, from: from}
 	b := newBook()
 	b.Name = name
 	if abs != "" {
@@ -93,7 +93,7 @@ func (c *checker) document(data []byte) *yaml.Node {
 		return nil
 	}
 	if err := d.Decode(&more); err == nil {
-		c.fail(&more, "", "a second document begins here; one is expected")
+		c.fail(&more, "", "expected only one YAML document")
 	} else if !errors.Is(err, io.EOF) {
 		c.add(syntaxProblem(c.file, data, err))
 	}
@@ -108,10 +108,10 @@ var lineRE = regexp.MustCompile(`^line (\d+): (.*)`)
 // syntaxProblem puts the YAML reader's complaint at its line, with a hint for
 // what people trip over.
 func syntaxProblem(file string, data []byte, err error) Problem {
-	p := Problem{File: file, Line: 1, Column: 1, Msg: "no YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+	p := Problem{File: file, Line: 1, Column: 1, Msg: "invalid YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	if m := lineRE.FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: ")); m != nil {
 		p.Line, _ = strconv.Atoi(m[1])
-		p.Msg = "no YAML: " + m[2]
+		p.Msg = "invalid YAML: " + m[2]
 	}
 	lines := strings.Split(string(data), "\n")
 	for _, n := range []int{p.Line, p.Line - 1, p.Line + 1} {
@@ -130,13 +130,13 @@ var bareV6 = regexp.MustCompile(`\[[0-9a-fA-F:]*::[0-9a-fA-F:]*`)
 func syntaxHint(line string) string {
 	switch trimmed := strings.TrimLeft(line, " -"); {
 	case strings.Contains(line, "\t"):
-		return "YAML is indented by spaces, never by tabs"
+		return "indent YAML with spaces, not tabs"
 	case bareV6.MatchString(line):
 		return "quote IPv6 addresses: '[::1]:8080', \"2001:db8::/32\""
 	case strings.Contains(line, ": ") && strings.ContainsAny(after(trimmed, ": "), "%@`"):
-		return "quote values that begin with % @ or `"
+		return "quote values that start with % @ or `"
 	case strings.Count(after(trimmed, ": "), ": ") > 0:
-		return "quote values that hold a colon and a space"
+		return "quote values that contain a colon and a space"
 	case strings.Contains(line, `\`) && strings.Contains(line, `"`):
 		return "write patterns in single quotes: '…'"
 	}
@@ -166,10 +166,10 @@ func (c *checker) mergeFolder(b *book) {
 	if dir == "" {
 		dir = filepath.Join(c.dir, "rules.d")
 	}
-	names, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "*.yaml"))
+	names, missing := c.from.list(dir)
 	for _, name := range names {
-		sub := &checker{file: name, dir: dir, nodes: c.nodes}
-		data, err := readFile(name)
+		sub := &checker{file: name, dir: dir, from: c.from, nodes: c.nodes}
+		data, err := c.from.read(name)
 		if err != nil {
 			c.add(Problem{File: name, Msg: cause(err)})
 			continue
@@ -185,8 +185,8 @@ func (c *checker) mergeFolder(b *book) {
 			c.add(p)
 		}
 	}
-	if _, err := os.Stat(dir); err != nil && b.rulesD != "" {
-		c.fail(b.node, "", "rules_d: %v", err)
+	if missing != nil && b.rulesD != "" {
+		c.fail(b.node, "", "rules_d: %v", missing)
 	}
 }
 
@@ -205,7 +205,7 @@ func (c *checker) mergeInto(b, part *book) {
 	b.drafts = append(b.drafts, part.drafts...)
 	for _, k := range sortedKeys(part.networks) {
 		if _, twice := b.networks[k]; twice {
-			c.add(Problem{File: c.file, Msg: "the network " + k + " is in another file too"})
+			c.add(Problem{File: c.file, Msg: "the network " + k + " is also in another file"})
 			continue
 		}
 		if b.networks == nil {
@@ -216,7 +216,7 @@ func (c *checker) mergeInto(b, part *book) {
 	for _, t := range part.Notify {
 		for _, o := range b.Notify {
 			if o.Name == t.Name {
-				c.add(Problem{File: c.file, Msg: "the notify target " + t.Name + " is in another file too"})
+				c.add(Problem{File: c.file, Msg: "the notify target " + t.Name + " is also in another file"})
 			}
 		}
 		b.Notify = append(b.Notify, t)

@@ -196,7 +196,7 @@ func TestFolder(t *testing.T) {
 	if s != nil || len(problems) != 2 {
 		t.Fatalf("two mistakes: got %v", problems)
 	}
-	for i, want := range []string{"30-c.yaml:1:1: unknown key \"block\"", "30-c.yaml:3:5: the rule a is here twice, also in " + filepath.Join(dir, "rules.d/10-a.yaml") + ":3"} {
+	for i, want := range []string{"30-c.yaml:1:1: unknown key \"block\"", "30-c.yaml:3:5: rule a is defined twice, also in " + filepath.Join(dir, "rules.d/10-a.yaml") + ":3"} {
 		if !strings.Contains(problems[i].Error(), want) {
 			t.Errorf("got %q, want %q", problems[i].Error(), want)
 		}
@@ -231,7 +231,7 @@ func TestTiersFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, problems = LoadBytes("x", []byte(text), dir)
-	if s != nil || len(problems) != 1 || !strings.Contains(problems[0].Error(), "c.yaml:1:7: a tier expected, not \"por\" (did you mean pro?)") {
+	if s != nil || len(problems) != 1 || !strings.Contains(problems[0].Error(), "c.yaml:1:7: expected a tier, not \"por\" (did you mean pro?)") {
 		t.Errorf("got %v", problems)
 	}
 }
@@ -379,9 +379,9 @@ rules:
 		}
 	}
 	for bad, want := range map[string]string{
-		"prefix: &p {ipv4: 24}\nfloor: {<<: *p, <<: *p}\n": `x:2:17: "<<" is here twice, first in line 2`,
+		"prefix: &p {ipv4: 24}\nfloor: {<<: *p, <<: *p}\n": `x:2:17: "<<" occurs twice, first in line 2`,
 		"block: &a {<<: [*a]}\n":                           "the file has more than",
-		"block: {<<: [1]}\n":                               "a mapping to merge expected",
+		"block: {<<: [1]}\n":                               "expected a mapping for <<",
 	} {
 		if s, problems := LoadBytes("x", []byte(bad), ""); s != nil || len(problems) == 0 || !strings.Contains(problems[0].Error(), want) {
 			t.Errorf("%q: got %v, want %s", bad, problems, want)
@@ -419,9 +419,9 @@ func TestKeyOneLevelTooHigh(t *testing.T) {
 // Words of use that undo each other, or nothing, are told, each in its file.
 func TestUseAndLeaveOut(t *testing.T) {
 	for use, want := range map[string]string{
-		"[ssh, -ssh]":        "x:1:12: ssh is switched on by name and left out as well",
-		"[auto, ssh, -ssh]":  "x:1:18: ssh is switched on by name and left out as well",
-		"[mail, -ssh]":       "x:1:1: warning: -ssh leaves nothing out",
+		"[ssh, -ssh]":        "x:1:12: ssh is both turned on and turned off",
+		"[auto, ssh, -ssh]":  "x:1:18: ssh is both turned on and turned off",
+		"[mail, -ssh]":       "x:1:1: warning: -ssh has no effect without auto",
 		"[auto, -ssh, mail]": "",
 	} {
 		_, problems := LoadBytes("x", []byte("use: "+use+"\n"), "")
@@ -442,16 +442,48 @@ func TestUseAndLeaveOut(t *testing.T) {
 	}
 }
 
+// A listener that other machines reach, and that asks nobody who they are, is a
+// warning.
+func TestOpenListeners(t *testing.T) {
+	for listen, want := range map[string]string{
+		"page: {addr: '0.0.0.0:8080'}":                                           "listen.page: anyone who reaches 0.0.0.0:8080 can try tokens",
+		"page: {addr: '0.0.0.0:8080', token_file: /x}":                           "listen.page",
+		"page: {addr: '0.0.0.0:8080', clients: [192.0.2.1]}":                     "",
+		"page: {addr: ':8080'}":                                                  "",
+		"page: {addr: '[::1]:8080'}":                                             "",
+		"page: {addr: /run/x.sock}":                                              "",
+		"feed: {addr: '[::]:9190'}":                                              "listen.feed: anyone who reaches [::]:9190 can read the list",
+		"feed: {addr: '192.0.2.10:9190'}":                                        "listen.feed",
+		"feed: {addr: '0.0.0.0:9190', token_file: /x}":                           "",
+		"feed: {addr: '0.0.0.0:9190', clients: [192.0.2.1]}":                     "",
+		"metrics: {addr: '0.0.0.0:9777'}":                                        "listen.metrics: anyone who reaches 0.0.0.0:9777 can read the metrics",
+		"metrics: {addr: 'localhost:9777'}":                                      "",
+		"metrics: {textfile: /x}":                                                "",
+		"check: {addr: '0.0.0.0:9180', header: x-real-ip, trusted: [192.0.2.1]}": "",
+	} {
+		_, problems := LoadBytes("x", []byte("use: auto\nlisten:\n  "+listen+"\n"), "")
+		if want == "" && len(problems) > 0 || want != "" && (len(problems) != 1 || !problems[0].Warning || problems[0].Line != 3 || !strings.Contains(problems[0].Msg, want)) {
+			t.Errorf("%s: got %v, want %q", listen, problems, want)
+		}
+	}
+}
+
 // A mistake in an answer is one mistake, and a when that changes nothing a
 // warning.
 func TestAnswersAndWhen(t *testing.T) {
 	for rule, want := range map[string]string{
-		"key: user, window: {distinct: prefix, over: 3, within: 1h}, then: [{block: contributors, each: 0}]": "each is 0",
-		"key: all, bucket: {capacity: 5, leak: 1m}, then: [{lockdown: {for: 0s}}]":                           "a time is 0s",
-		"key: all, bucket: {capacity: 5, leak: 1m, then: [{flag: lockdown, for: 1h}]}":                       "lockdown is no flag",
-		"when: {flag: lockdown, capacity: 1}, bucket: {capacity: 5, leak: 1m}":                               "lockdown is no flag",
-		"when: {flag: x, capacity: 5}, bucket: {capacity: 5, leak: 1m}":                                      "the flag x changes nothing",
-		"when: {flag: x, capacity: 4}, buckets: [{capacity: 3, leak: 1m}, {capacity: 5, leak: 1m}]":          "",
+		"key: user, window: {distinct: prefix, over: 3, within: 1h}, then: [{block: contributors, each: 0}]":       "each is 0",
+		"key: all, bucket: {capacity: 5, leak: 1m}, then: [{lockdown: {for: 0s}}]":                                 "a time is 0s",
+		"key: all, bucket: {capacity: 5, leak: 1m, then: [{flag: lockdown, for: 1h}]}":                             "lockdown cannot be the name of a flag",
+		"when: {flag: lockdown, capacity: 1}, bucket: {capacity: 5, leak: 1m}":                                     "lockdown cannot be the name of a flag",
+		"when: {flag: x, capacity: 5}, bucket: {capacity: 5, leak: 1m}":                                            "the flag x changes nothing",
+		"when: {blocked: 7d, capacity: 5}, bucket: {capacity: 5, leak: 1m}":                                        "so blocked changes nothing",
+		"when: {blocked: 7d, capacity: 1}, key: user, bucket: {capacity: 5, leak: 1m}, then: [{flag: x, for: 1h}]": "there is no prefix that could be blocked",
+		"when: {capacity: 1}, bucket: {capacity: 5, leak: 1m}":                                                     "needs one of flag and blocked",
+		"when: {flag: x, blocked: 7d, capacity: 1}, bucket: {capacity: 5, leak: 1m}":                               "needs one of flag and blocked",
+		"when: {blocked: 7d, capacity: 1}, bucket: {capacity: 5, leak: 1m, per: connection}":                       "",
+		"bucket: {capacity: 5, leak: 1m, per: request}":                                                            `expected per, not "request"`,
+		"when: {flag: x, capacity: 4}, buckets: [{capacity: 3, leak: 1m}, {capacity: 5, leak: 1m}]":                "",
 	} {
 		_, problems := LoadBytes("x", []byte("sources: [auth]\nrules:\n  - {name: a, match: {outcome: failure}, "+rule+"}\n"), "")
 		if want == "" && len(problems) > 0 || want != "" && (len(problems) != 1 || !strings.Contains(problems[0].Msg, want)) {

@@ -19,30 +19,30 @@ var (
 
 // matchValue reads `match`.
 func matchValue() value[Match] {
-	return object("what to look at", matchFields(), nil)
+	return object("conditions", matchFields(), nil)
 }
 
 func matchFields() []field[Match] {
 	fs := []field[Match]{
 		serviceField(),
-		key("outcome", "what became of the attempt", mask("an outcome", outcomeWords), func(m *Match) *uint8 { return &m.Outcomes }),
-		key("kind", "a refinement of the outcome", mask("a kind", kindWords), func(m *Match) *uint8 { return &m.Kinds }),
+		key("outcome", "result of the attempt", mask("an outcome", outcomeWords), func(m *Match) *uint8 { return &m.Outcomes }),
+		key("kind", "kind of the event", mask("a kind", kindWords), func(m *Match) *uint8 { return &m.Kinds }),
 		knownField(),
 	}
 	for _, f := range eventFields() {
 		fs = append(fs, condField(f))
 	}
 	return append(fs,
-		condsField("fields", "captured fields, by name", readCaptured),
+		condsField("fields", "other fields, by name", readCaptured),
 		condsField("params", "query parameters, by name", readParam))
 }
 
 // serviceField reads one service, several, or {not: …}.
 func serviceField() field[Match] {
-	some := list(text("a service's name"))
-	not := []field[Match]{must(key("not", "all but these", some, func(m *Match) *[]string { return &m.Services }))}
+	some := list(text("the name of a service"))
+	not := []field[Match]{must(key("not", "any except these", some, func(m *Match) *[]string { return &m.Services }))}
 	s := &shape{what: some.shape.what, oneOf: append(slices.Clone(some.shape.oneOf), object("services", not, nil).shape)}
-	return field[Match]{fieldDoc{name: "service", about: "who wrote the line: sshd, postfix, nginx…", shape: s},
+	return field[Match]{fieldDoc{name: "service", about: "service that wrote the line: sshd, postfix, nginx…", shape: s},
 		func(c *checker, n *yaml.Node, m *Match) {
 			if c.resolve(n).Kind == yaml.MappingNode {
 				m.Except = true
@@ -55,7 +55,7 @@ func serviceField() field[Match] {
 
 func knownField() field[Match] {
 	v := boolean()
-	return field[Match]{fieldDoc{name: "known_good", about: "whether somebody logged in from the address lately", shape: v.shape},
+	return field[Match]{fieldDoc{name: "known_good", about: "whether the source is known-good: somebody logged in from it lately", shape: v.shape},
 		func(c *checker, n *yaml.Node, m *Match) {
 			if b, ok := v.read(c, n); ok {
 				m.Known = &b
@@ -66,11 +66,11 @@ func knownField() field[Match] {
 // mask reads one or more words, or {not: …}, as bits.
 func mask(what string, words []string) value[uint8] {
 	some := list(word(what, words...))
-	s := &shape{what: some.shape.what, oneOf: append(some.shape.oneOf, &shape{kind: "object", fields: []fieldDoc{{name: "not", shape: some.shape}}})}
+	s := &shape{what: some.shape.what, oneOf: append(some.shape.oneOf, &shape{kind: "object", fields: []fieldDoc{{name: "not", about: "any except these", shape: some.shape}}})}
 	return value[uint8]{s, func(c *checker, n *yaml.Node) (uint8, bool) {
 		var not uint8
 		if r := c.resolve(n); r.Kind == yaml.MappingNode {
-			fs := []field[uint8]{must(key("not", "", bits(some, words), func(m *uint8) *uint8 { return m }))}
+			fs := []field[uint8]{must(key("not", "any except these", bits(some, words), func(m *uint8) *uint8 { return m }))}
 			readObject(c, n, what, fs, &not)
 			return ^not & (1<<len(words) - 1), not != 0
 		}
@@ -140,7 +140,7 @@ func testValue(typ fieldType, what string) value[test] {
 		before := len(c.problems)
 		readObject(c, n, what, fields, &all)
 		if len(all.sub) == 0 && len(c.problems) == before {
-			c.fail(n, "", "a condition is expected in the braces")
+			c.fail(n, "", "expected a condition in the braces")
 		}
 		return all, len(all.sub) > 0
 	}}
@@ -148,7 +148,7 @@ func testValue(typ fieldType, what string) value[test] {
 
 // testFields are the words that say how to compare.
 func testFields(typ fieldType, plain value[test]) []field[test] {
-	fs := []field[test]{sub("not", "anything but this", plain, func(t test) test { return test{op: opNot, sub: []test{t}} })}
+	fs := []field[test]{sub("not", "anything except this", plain, func(t test) test { return test{op: opNot, sub: []test{t}} })}
 	if typ != textField {
 		return fs
 	}
@@ -156,12 +156,12 @@ func testFields(typ fieldType, plain value[test]) []field[test] {
 		name, about string
 		op          op
 	}{
-		{"is", "exactly this, * and ? being themselves", opIs},
-		{"glob", "this, where * is any text and ? any letter", opGlob},
-		{"starts", "begins with this", opStarts},
-		{"ends", "ends with this", opEnds},
-		{"contains", "holds this", opContains},
-		{"regex", "a regular expression (RE2) that is found in it", opRegex},
+		{"is", "exactly this text; * and ? have no special meaning", opIs},
+		{"glob", "this text; * matches any text and ? any character", opGlob},
+		{"starts", "starts with this text", opStarts},
+		{"ends", "ends with this text", opEnds},
+		{"contains", "contains this text", opContains},
+		{"regex", "contains a match of this regular expression (RE2)", opRegex},
 	} {
 		same := func(t test) test { return t }
 		fs = append(fs, sub(w.name, w.about, anyOf(textTest(w.op)), same))
@@ -214,7 +214,7 @@ func textTest(o op) value[test] {
 		if ok && o == opRegex {
 			re, err := regexp.Compile(s)
 			if err != nil {
-				c.fail(n, "RE2: no look-around, no back-references", "no regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+				c.fail(n, "RE2 has no look-around and no back-references", "invalid regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 				return t, false
 			}
 			t.re = re
@@ -249,7 +249,7 @@ func readRange(c *checker, n *yaml.Node) (test, bool) {
 	}
 	lo, hi, ok := parseRange(s)
 	if !ok {
-		c.fail(n, "401, 401-403, 4xx or >=500", "a number or a range expected, not %q", clip(s))
+		c.fail(n, "401, 401-403, 4xx or >=500", "expected a number or a range, not %q", clip(s))
 	} else if lo > hi {
 		c.fail(n, "", "the range %s is empty", clip(s))
 		ok = false
@@ -301,10 +301,10 @@ func weightValue() value[Weight] {
 }
 
 func weightFields(n value[int]) []field[Weight] {
-	fs := []field[Weight]{key("base", "when no other applies", n, func(w *Weight) *int { return &w.Base })}
+	fs := []field[Weight]{key("base", "if no other weight applies", n, func(w *Weight) *int { return &w.Base })}
 	for i, k := range kindWords {
 		if k != "plain" {
-			fs = append(fs, key(k, "of this kind of event", n, func(w *Weight) *int { return &w.Kinds[parse.Kind(i)] }))
+			fs = append(fs, key(k, "points of this kind of event", n, func(w *Weight) *int { return &w.Kinds[parse.Kind(i)] }))
 		}
 	}
 	for _, f := range eventFields() {
@@ -318,7 +318,7 @@ func weightFields(n value[int]) []field[Weight] {
 func weighField(f eventField, n value[int]) field[Weight] {
 	v := tableOf("weights by value of "+f.name, n, nil)
 	one := scalarTest(f.typ, f.about)
-	return field[Weight]{fieldDoc{name: f.name, about: "by value: " + f.about, shape: v.shape}, func(c *checker, y *yaml.Node, w *Weight) {
+	return field[Weight]{fieldDoc{name: f.name, about: "points by value: " + f.about, shape: v.shape}, func(c *checker, y *yaml.Node, w *Weight) {
 		exact := map[string]int{}
 		c.pairs(y, v.shape.what, func(k, val *yaml.Node) {
 			t, ok := one.read(c, k)

@@ -14,8 +14,15 @@ import (
 // answers and times of blocks may differ, what is counted by what key and how
 // fast it drains may not.
 func (r *Rule) Meaning(l *Level) string {
-	return fmt.Sprintf("%s %s %s %s %d/%d %s %d %d %s", strconv.Quote(r.Name), r.counted, r.Key, l.Kind,
+	s := fmt.Sprintf("%s %s %s %s %d/%d %s %d %d %s", strconv.Quote(r.Name), r.counted, r.Key, l.Kind,
 		r.Prefix.V4, r.Prefix.V6, l.Of, l.Leak, l.Within, r.tierBy())
+	if l.PerConn {
+		s += " per connection"
+	}
+	if l.Wide() {
+		s += fmt.Sprintf(" in %d/%d", l.Prefix.V4, l.Prefix.V6)
+	}
+	return s
 }
 
 func (r *Rule) tierBy() string {

@@ -22,8 +22,8 @@ type readyRules struct {
 func readyFields() []field[readyRules] {
 	return []field[readyRules]{
 		must(key("about", "what it protects", text("a sentence"), func(r *readyRules) *string { return &r.about })),
-		key("auto", "whether use: auto switches it on", boolean(), func(r *readyRules) *bool { return &r.auto }),
-		key("sources", "its usual logs", list(sourceValue()), func(r *readyRules) *[]Source { return &r.sources }),
+		key("auto", "whether use: auto turns it on", boolean(), func(r *readyRules) *bool { return &r.auto }),
+		key("sources", "usual logs", list(sourceValue()), func(r *readyRules) *[]Source { return &r.sources }),
 		key("rules", "what to count", list(ruleValue()), func(r *readyRules) *[]*draft { return &r.drafts }),
 	}
 }
@@ -110,7 +110,7 @@ func (c *checker) used(use []usage, names []string) (on, auto map[string]bool) {
 			}
 		case !slices.Contains(names, n):
 			if n != "" {
-				(&sink{c, u.file}).fail(u.node, didYouMean(n, append([]string{"auto"}, names...)), "there are no ready rules %q", clip(n))
+				(&sink{c, u.file}).fail(u.node, didYouMean(n, append([]string{"auto"}, names...)), "there are no built-in rules %q", clip(n))
 			}
 		case minus:
 			off = append(off, u)
@@ -129,9 +129,9 @@ func (c *checker) leaveOut(u usage, on, auto map[string]bool) {
 	in, n := &sink{c, u.file}, u.name[1:]
 	switch {
 	case on[n]:
-		in.fail(u.node, "", "%s is switched on by name and left out as well", n)
+		in.fail(u.node, "", "%s is both turned on and turned off", n)
 	case len(auto) == 0:
-		in.warn(u.node.Line, "use: [auto, "+u.name+"]", "%s leaves nothing out: only auto switches on what is not named", u.name)
+		in.warn(u.node.Line, "use: [auto, "+u.name+"]", "%s has no effect without auto", u.name)
 	}
 	delete(auto, n)
 }

@@ -26,6 +26,7 @@ type Rule struct {
 	Ready string
 	File  string
 	Line  int
+	Text  string // as it is written, YAML; shortened to some kilobytes
 	// counted is what Match and Pattern say, in one notation.
 	counted string
 }
@@ -35,6 +36,7 @@ type Rule struct {
 type Pattern struct {
 	Text         string
 	Programs     []string // syslog tags; none: any
+	Services     []string // of match: whose lines it reads; none: see Match's source
 	Outcome      string
 	Kind         string
 	Matches      []string
@@ -71,7 +73,15 @@ type Level struct {
 	Over     int           // Window, Distinct: more than this many breach
 	Within   time.Duration // Window, Distinct
 	Of       Key           // Distinct: what is counted
-	Weight   *Weight       // its own; nil: the rule's
+	// Prefix is that of networks in which a Distinct counts the prefixes of the
+	// rule, each once; a zero length: not for that family. The zero Lens: the
+	// level counts by the rule's key.
+	Prefix Lens
+	Weight *Weight // its own; nil: the rule's
+	// PerConn counts each connection once, by its first failure; a line that
+	// belongs to no known connection is not counted.
+	PerConn bool
+	per     string // as it is written
 	// Escalation of its own; zero fields: the configured one.
 	TTL      time.Duration
 	Multiply float64
@@ -79,6 +89,9 @@ type Level struct {
 	Then     []Answer // at least one
 	Line     int
 }
+
+// Wide reports whether the level counts the sources of networks.
+func (l *Level) Wide() bool { return l.Prefix != Lens{} }
 
 // KeyPart is one part of what is counted by.
 type KeyPart uint8
@@ -128,10 +141,20 @@ func (k Key) Has(part KeyPart) bool {
 	return false
 }
 
-// When is `when`: while Flag is raised, strangers have this capacity.
+// When is `when`: strangers have at most this capacity while Flag is raised, or,
+// if Flag is empty, when a block of their prefix ended less than Blocked ago.
 type When struct {
 	Flag     string
+	Blocked  time.Duration
 	Capacity int
+}
+
+// what names the condition for a message.
+func (w *When) what() string {
+	if w.Flag != "" {
+		return "the flag " + w.Flag
+	}
+	return "blocked"
 }
 
 // Tier is a room of its own for some values of a key.

@@ -42,22 +42,22 @@ func ruleValue() value[*draft] {
 
 func ruleFields() []field[draft] {
 	fs := []field[draft]{
-		must(key("name", "what it is called in every list and message", name("a rule's name"), func(d *draft) *string { return &d.Name })),
-		key("about", "what it is for, for people", text("a sentence"), func(d *draft) *string { return &d.About }),
-		counted(key("match", "which events it looks at: all of these must hold", matchValue(), func(d *draft) *Match { return &d.Match })),
-		key("weight", "how many events one event counts for", weightValue(), func(d *draft) *Weight { return &d.Weight }),
-		keyField("key", "what is counted by: prefix (default), address, user, service, path, host, method, agent, field NAME, param NAME, all; or several"),
-		key("prefix", "lengths of its prefixes", lensValue("prefix lengths"), func(d *draft) *Lens { return &d.Prefix }),
+		must(key("name", "name in lists and messages", name("the name of a rule"), func(d *draft) *string { return &d.Name })),
+		key("about", "description", text("a sentence"), func(d *draft) *string { return &d.About }),
+		counted(key("match", "events that the rule counts: all conditions must match", matchValue(), func(d *draft) *Match { return &d.Match })),
+		key("weight", "points of an event", weightValue(), func(d *draft) *Weight { return &d.Weight }),
+		keyField("key", "what to count by: prefix (default), address, user, service, path, host, method, agent, field NAME, param NAME, all; or several"),
+		key("prefix", "prefix lengths of this rule", lensValue("prefix lengths"), func(d *draft) *Lens { return &d.Prefix }),
 		key("floor", "no prefix wider than this is ever blocked", lensValue("prefix lengths"), func(d *draft) *Lens { return &d.Floor }),
-		key("ttl", "how long its blocks hold at first", duration("ttl", time.Second, maxTTL), func(d *draft) *time.Duration { return &d.ttl }),
-		key("multiply", "by what each repeat multiplies the ttl", factor("multiply", 1000), func(d *draft) *float64 { return &d.multiply }),
-		key("max", "the longest its blocks may hold", duration("max", time.Second, maxTTL), func(d *draft) *time.Duration { return &d.max }),
-		key("then", "what happens on a breach, a list; block when left out", answersValue(), func(d *draft) *[]Answer { return &d.then }),
-		key("clears", "success: a login empties what its own source and account poured", word("clears", "success"), func(d *draft) *string { return new(string) }),
-		key("when", "room of strangers while a flag is raised", list(whenValue()), func(d *draft) *[]When { return &d.When }),
-		key("tiers", "room by customer", tiersValue(), func(d *draft) **Tiers { return &d.Tiers }),
-		key("ports", "what its blocks close; all when left out", list(ports()), func(d *draft) *[]Ports { return &d.Ports }),
-		key("mode", "observe: tells, does not block", word("a mode", "observe", "block"), func(d *draft) *string { return &d.mode }),
+		key("ttl", "TTL of a first block", duration("ttl", time.Second, maxTTL), func(d *draft) *time.Duration { return &d.ttl }),
+		key("multiply", "factor for the TTL of each further block", factor("multiply", 1000), func(d *draft) *float64 { return &d.multiply }),
+		key("max", "maximum TTL of a block", duration("max", time.Second, maxTTL), func(d *draft) *time.Duration { return &d.max }),
+		key("then", "what to do on a breach, a list (default: block)", answersValue(), func(d *draft) *[]Answer { return &d.then }),
+		key("clears", "success: a login removes the points of its own source and account", word("clears", "success"), func(d *draft) *string { return new(string) }),
+		key("when", "another capacity for sources that are not known-good, while a flag is raised or after a block of their prefix", list(whenValue()), func(d *draft) *[]When { return &d.When }),
+		key("tiers", "capacity by customer", tiersValue(), func(d *draft) **Tiers { return &d.Tiers }),
+		key("ports", "ports that its blocks cover (default: all)", list(ports()), func(d *draft) *[]Ports { return &d.Ports }),
+		key("mode", "observe: report, but do not block", word("a mode", "observe", "block"), func(d *draft) *string { return &d.mode }),
 	}
 	for i := range fs {
 		if fs[i].name == "clears" {
@@ -70,16 +70,16 @@ func ruleFields() []field[draft] {
 
 func patternFields() []field[draft] {
 	return []field[draft]{
-		counted(field[draft]{fieldDoc{name: "pattern", about: "an expression (RE2) on the message, with (?P<ip>…) and other named groups", shape: text("a pattern").shape},
+		counted(field[draft]{fieldDoc{name: "pattern", about: "regular expression (RE2) for the message, with (?P<ip>…) and other named groups. It matches anywhere unless it contains ^ or $, and not if different addresses could match. It reads sources that match.source or match.service names, otherwise sources listed without a service", shape: text("a pattern").shape},
 			func(c *checker, n *yaml.Node, d *draft) {
 				d.pattern.Line, d.pattern.Column = n.Line, n.Column
 				d.pattern.Text, _ = text("a pattern").read(c, n)
 			}}),
-		needsPattern(counted(key("programs", "of the pattern: who writes such lines; anybody when left out", list(text("a program's name")), func(d *draft) *[]string { return &d.pattern.Programs }))),
-		needsPattern(counted(key("outcome", "of the pattern's lines; failure when left out", word("an outcome", outcomeWords...), func(d *draft) *string { return &d.pattern.Outcome }))),
-		needsPattern(counted(key("kind", "of the pattern's lines", word("a kind", kindWords[1:]...), func(d *draft) *string { return &d.pattern.Kind }))),
+		needsPattern(counted(key("programs", "for pattern: syslog tags of the programs that write these lines (default: all programs without a built-in parser)", list(text("a program name")), func(d *draft) *[]string { return &d.pattern.Programs }))),
+		needsPattern(counted(key("outcome", "for pattern: outcome of these lines (default: failure)", word("an outcome", outcomeWords...), func(d *draft) *string { return &d.pattern.Outcome }))),
+		needsPattern(counted(key("kind", "for pattern: kind of these lines", word("a kind", kindWords[1:]...), func(d *draft) *string { return &d.pattern.Kind }))),
 		needsPattern(linesField("matches", "lines that the pattern must match", func(d *draft) (*[]string, *[]int) { return &d.pattern.Matches, &d.pattern.MatchesAt })),
-		needsPattern(linesField("ignores", "lines that it must not match", func(d *draft) (*[]string, *[]int) { return &d.pattern.Ignores, &d.pattern.IgnoresAt })),
+		needsPattern(linesField("ignores", "lines that the pattern must not match", func(d *draft) (*[]string, *[]int) { return &d.pattern.Ignores, &d.pattern.IgnoresAt })),
 	}
 }
 
@@ -125,16 +125,16 @@ func keyValue() value[Key] {
 			p, known := readPart(w)
 			switch {
 			case !known && w != "":
-				c.fail(n, didYouMean(w, keyNames), "nothing counts by %q", clip(w))
+				c.fail(n, didYouMean(w, keyNames), "cannot count by %q", clip(w))
 				return nil, false
 			case k.Has(p.By) && p.Name == "":
-				c.fail(n, "", "%s is named twice", clip(w))
+				c.fail(n, "", "%s is listed twice", clip(w))
 				return nil, false
 			}
 			k = append(k, p)
 		}
 		if len(k) > 1 && k.Has(ByAll) || len(k) > 4 {
-			c.fail(n, "", "all stands alone, and at most four parts together")
+			c.fail(n, "", "all cannot be combined, and a key has at most four parts")
 			return nil, false
 		}
 		return k, ok && len(k) > 0
@@ -170,8 +170,17 @@ func lensValue(what string) value[Lens] {
 }
 
 func whenValue() value[When] {
-	return object("a condition", []field[When]{
-		must(key("flag", "while this flag is raised", flagName(), func(w *When) *string { return &w.Flag })),
-		must(key("capacity", "strangers have this room", integer("capacity", 0, maxCount), func(w *When) *int { return &w.Capacity })),
+	v := object("a condition", []field[When]{
+		key("flag", "while this flag is raised", flagName(), func(w *When) *string { return &w.Flag }),
+		key("blocked", "this long after the end of a block of the prefix", duration("blocked", time.Second, maxTTL), func(w *When) *time.Duration { return &w.Blocked }),
+		must(key("capacity", "capacity for sources that are not known-good", integer("capacity", 0, maxCount), func(w *When) *int { return &w.Capacity })),
 	}, nil)
+	return value[When]{v.shape, func(c *checker, n *yaml.Node) (When, bool) {
+		w, ok := v.read(c, n)
+		if ok && (w.Flag == "") == (w.Blocked == 0) {
+			c.fail(n, "", "a condition needs one of flag and blocked")
+			ok = false
+		}
+		return w, ok
+	}}
 }

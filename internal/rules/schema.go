@@ -123,21 +123,16 @@ func (s *shape) objectSchema(d *defs, out map[string]any) {
 	}
 }
 
-// Reference is the list of all keys as Markdown, made from the same table.
+// Reference returns the list of all keys as Markdown, from the same table.
+// Keys that are the same in several places are listed once.
 func Reference() string {
 	var b strings.Builder
-	object("a stoplog rules file", bookFields(), nil).shape.reference(&b, "", 0)
+	object("a stoplog rules file", bookFields(), nil).shape.reference(&b, "", map[string]string{})
 	return b.String()
 }
 
-// maxDepth bounds the reference: what a match may be is the same at each of
-// its fields and is told once.
-const maxDepth = 6
-
-func (s *shape) reference(b *strings.Builder, path string, depth int) {
-	if depth > maxDepth {
-		return
-	}
+// reference writes the fields of s, except where a place in seen has the same.
+func (s *shape) reference(b *strings.Builder, path string, seen map[string]string) {
 	for _, f := range s.fields {
 		name := f.name
 		if path != "" {
@@ -147,11 +142,30 @@ func (s *shape) reference(b *strings.Builder, path string, depth int) {
 		if f.required {
 			b.WriteString(" (required)")
 		}
-		b.WriteString(": " + f.about + f.shape.choices() + "\n")
+		b.WriteString(": " + f.about + f.shape.choices())
+		var fresh []*shape
 		for _, o := range f.shape.objects() {
-			o.reference(b, name, depth+1)
+			if at := seen[o.keys()]; at != "" {
+				b.WriteString("; keys as in `" + at + "`")
+				continue
+			}
+			seen[o.keys()] = name
+			fresh = append(fresh, o)
+		}
+		b.WriteString("\n")
+		for _, o := range fresh {
+			o.reference(b, name, seen)
 		}
 	}
+}
+
+// keys are the names and texts of the fields, to tell objects apart.
+func (s *shape) keys() string {
+	var b strings.Builder
+	for _, f := range s.fields {
+		b.WriteString(f.name + ": " + f.about + f.shape.choices() + "\n")
+	}
+	return b.String()
 }
 
 // objects are the objects that a value may be or hold, each once.
@@ -177,7 +191,7 @@ func (s *shape) objects() []*shape {
 	return out
 }
 
-// choices tells the words that a value can be, when they are few.
+// choices lists the words that a value can be.
 func (s *shape) choices() string {
 	words := s.allWords()
 	if len(words) == 0 {

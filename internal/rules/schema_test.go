@@ -115,7 +115,7 @@ func TestSchemaFitsWhatLoads(t *testing.T) {
 
 func TestReferenceNamesEveryKey(t *testing.T) {
 	ref := Reference()
-	for _, want := range []string{"`rules.buckets.capacity` (required)", "`rules.match.status`", "`rules.then.lockdown.for` (required)", "`firewall.backend`", "`auto`, `nftables`", "`listen.check.header`", "`notify.webhook`", "`networks.capacity`", "`sources.client.trusted` (required)"} {
+	for _, want := range []string{"`rules.bucket.capacity` (required)", "`rules.buckets`", "`rules.match.status`", "`rules.then.lockdown.for` (required)", "`firewall.backend`", "`auto`, `nftables`", "`listen.check.header`", "`notify.webhook`", "`networks.capacity`", "`sources.client.trusted` (required)"} {
 		if !strings.Contains(ref, want) {
 			t.Errorf("the reference does not have %s", want)
 		}

@@ -5,8 +5,11 @@
 package rules
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
+
+	"stoplog/internal/addr"
 )
 
 // Set is a whole configuration, checked. It is not changed after Load and may
@@ -25,6 +28,7 @@ type Set struct {
 	Firewall Firewall
 	Flags    Flags
 	Limits   Limits
+	Privacy  Privacy
 	Listen   Listen
 	Notify   []Notify
 	Exports  []Export
@@ -51,8 +55,32 @@ func (l Lens) Of(a netip.Addr) int {
 	return l.V6
 }
 
-// Cut returns the prefix of that length that addr lies in; it is masked.
+// String writes the lengths that are set: "/56", "/24 and /56".
+func (l Lens) String() string {
+	switch {
+	case l.V4 == 0:
+		return fmt.Sprintf("/%d", l.V6)
+	case l.V6 == 0:
+		return fmt.Sprintf("/%d", l.V4)
+	}
+	return fmt.Sprintf("/%d and /%d", l.V4, l.V6)
+}
+
+// Cut returns the prefix by which the client at a is counted, masked: of that
+// length, or as long as tells apart the clients of a translator or tunnel.
 func (l Lens) Cut(a netip.Addr) netip.Prefix {
+	a = addr.Of(a)
+	p, err := a.Prefix(addr.Bits(a, l.V4, l.V6))
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// CutExactly is Cut without a special case for translators and tunnels: the
+// length was chosen for the network that a lies in.
+func (l Lens) CutExactly(a netip.Addr) netip.Prefix {
+	a = addr.Of(a)
 	p, err := a.Prefix(l.Of(a))
 	if err != nil {
 		return netip.Prefix{}
@@ -89,8 +117,8 @@ type Source struct {
 	// field of the event is found; none: the usual names are tried.
 	Fields map[string]string
 	Zone   *time.Location // of stamps that name none; nil: the machine's
-	// Units, Identifiers and Matches restrict the journal.
-	Units, Identifiers, Matches []string
+	// Units, Identifiers, Containers and Matches restrict the journal.
+	Units, Identifiers, Containers, Matches []string
 	// Ready is the ready rule that brought it, empty when the file names it.
 	Ready string
 	Line  int // in the rules file
@@ -207,6 +235,12 @@ type Limits struct {
 	Audit     int // bytes of one audit file, of four
 }
 
+// Privacy says what is kept of log lines.
+type Privacy struct {
+	Lines bool          // lines and user names may be kept to explain blocks
+	Keep  time.Duration // of an entry of the audit trail; 0: until its files are full
+}
+
 // Listener is what the listeners have in common. Addr is "host:port" or an
 // absolute path of a unix socket; empty: off.
 type Listener struct {
@@ -214,6 +248,7 @@ type Listener struct {
 	TokenFile string         // absolute
 	Clients   []netip.Prefix // who may ask; none: anybody who reaches it
 	Hosts     []string       // Page: names it is reached by, beside addresses and localhost
+	Ports     Guarded        // Feed, Check
 }
 
 // Listen are the doors by HTTP, each off unless it has an address.
@@ -236,6 +271,8 @@ type Check struct {
 	Header  string         // holds the client's address
 	Trusted []netip.Prefix // peers whose header is believed
 	Status  int            // of a refusal: 403, or 429
+	// PortHeader holds the port that the client came to, in small letters.
+	PortHeader string
 }
 
 // Notify is somebody to tell. Exactly one of Webhook, Email and Exec is set.
@@ -260,7 +297,18 @@ type Email struct {
 }
 
 // Export is a file that is kept current while running.
-type Export struct{ Format, File string }
+type Export struct {
+	Format, File string
+	Ports        Guarded
+}
+
+// Guarded says which blocks of some ports, and which that slow down, are listed
+// as whole blocks: all of them, or those that close one of Ports. Neither: the
+// format's default.
+type Guarded struct {
+	Any   bool
+	Ports []Ports
+}
 
 // Find returns the rule of that name, nil when there is none.
 func (s *Set) Find(name string) *Rule {

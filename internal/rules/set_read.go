@@ -33,23 +33,24 @@ func inSet[T any](name, about string, v value[T], ref func(*Set) *T) field[book]
 func bookFields() []field[book] {
 	return []field[book]{
 		useField(),
-		inSet("sources", "where lines come from", list(sourceValue()), func(s *Set) *[]Source { return &s.Sources }),
-		inSet("prefix", "what is counted and blocked together", filled("prefix lengths", Lens{28, 64}), func(s *Set) *Lens { return &s.Prefix }),
+		inSet("sources", "logs to read", list(sourceValue()), func(s *Set) *[]Source { return &s.Sources }),
+		inSet("prefix", "lengths of the prefixes that are counted and blocked", filled("prefix lengths", Lens{28, 64}), func(s *Set) *Lens { return &s.Prefix }),
 		inSet("floor", "no prefix wider than this is ever blocked", filled("prefix lengths", Lens{16, 32}), func(s *Set) *Lens { return &s.Floor }),
-		key("networks", "ranges with a prefix length and room of their own", tableOf("networks by prefix", networkValue(), prefixKey), func(b *book) *map[string]Network { return &b.networks }),
-		inSet("allow", "never counted, never blocked: prefixes, and file:GLOB", listValue(), func(s *Set) *List { return &s.Allow }),
-		inSet("deny", "always blocked: prefixes, and file:GLOB", listValue(), func(s *Set) *List { return &s.Deny }),
-		inSet("protect", "who is never blocked beside the allowlist", protectValue(), func(s *Set) *Protect { return &s.Protect }),
-		inSet("block", "how long blocks hold", escalationValue(), func(s *Set) *Escalation { return &s.Block }),
-		inSet("widen", "block a whole network when enough of it stands blocked; off when left out", widenValue(), func(s *Set) *Widen { return &s.Widen }),
-		inSet("firewall", "which walls, and what they do", firewallValue(), func(s *Set) *Firewall { return &s.Firewall }),
-		inSet("flags", "raised flags as files", flagsValue(), func(s *Set) *Flags { return &s.Flags }),
-		inSet("limits", "bounds of memory and disk", limitsValue(), func(s *Set) *Limits { return &s.Limits }),
-		inSet("listen", "doors by HTTP, each off when left out", listenValue(), func(s *Set) *Listen { return &s.Listen }),
+		key("networks", "ranges with their own prefix length and capacity", tableOf("networks by prefix", networkValue(), prefixKey), func(b *book) *map[string]Network { return &b.networks }),
+		inSet("allow", "prefixes, and file:GLOB, that are never counted and never blocked", listValue(), func(s *Set) *List { return &s.Allow }),
+		inSet("deny", "prefixes, and file:GLOB, that are always blocked", listValue(), func(s *Set) *List { return &s.Deny }),
+		inSet("protect", "who else is never blocked", protectValue(), func(s *Set) *Protect { return &s.Protect }),
+		inSet("block", "how long blocks last", escalationValue(), func(s *Set) *Escalation { return &s.Block }),
+		inSet("widen", "block a whole network when many of its prefixes are blocked (default: off)", widenValue(), func(s *Set) *Widen { return &s.Widen }),
+		inSet("firewall", "firewall backends, and how they block", firewallValue(), func(s *Set) *Firewall { return &s.Firewall }),
+		inSet("flags", "write raised flags as files", flagsValue(), func(s *Set) *Flags { return &s.Flags }),
+		inSet("privacy", "what is stored of log lines, and for how long", privacyValue(), func(s *Set) *Privacy { return &s.Privacy }),
+		inSet("limits", "limits of memory and disk", limitsValue(), func(s *Set) *Limits { return &s.Limits }),
+		inSet("listen", "HTTP listeners (default: off)", listenValue(), func(s *Set) *Listen { return &s.Listen }),
 		notifyField(),
-		inSet("exports", "files that are kept current", list(exportValue()), func(s *Set) *[]Export { return &s.Exports }),
+		inSet("exports", "files to which the blocks are written", list(exportValue()), func(s *Set) *[]Export { return &s.Exports }),
 		inSet("reload_on_change", "reload when a rules file changes", boolean(), func(s *Set) *bool { return &s.ReloadOnChange }),
-		key("rules_d", "a folder of more rules files; rules.d beside this file when left out", path("a folder"), func(b *book) *string { return &b.rulesD }),
+		key("rules_d", "folder with more rules files (default: rules.d next to this file)", path("a folder"), func(b *book) *string { return &b.rulesD }),
 		rulesField(),
 	}
 }
@@ -71,6 +72,7 @@ func newBook() book {
 		Firewall: newFirewall(),
 		Flags:    Flags{Dir: "/run/stoplog/flags"},
 		Limits:   newLimits(),
+		Privacy:  newPrivacy(),
 	}}
 }
 
@@ -94,8 +96,8 @@ func orLens(l, start Lens) Lens {
 }
 
 func useField() field[book] {
-	v := list(text("a ready rule's name, or auto"))
-	return field[book]{fieldDoc{name: "use", about: "ready rules by name; auto: all whose logs exist; -name: but that one", shape: v.shape},
+	v := list(text("the name of built-in rules, or auto"))
+	return field[book]{fieldDoc{name: "use", about: "built-in rules by name; auto: all whose logs exist; -name: except this one", shape: v.shape},
 		func(c *checker, n *yaml.Node, b *book) {
 			names, _ := v.read(c, n)
 			r := c.resolve(n)
@@ -120,7 +122,7 @@ func networkValue() value[Network] {
 	const what = "a capacity, or x20 for twenty times the rule's"
 	roomShape := &shape{what: what, kind: "string", pattern: `^x?[1-9][0-9]{0,5}$`}
 	return object("a network", []field[Network]{
-		key("prefix", "length of prefixes inside it", integer("a prefix length", 8, 128), func(n *Network) *int { return &n.Len }),
+		key("prefix", "length of the prefixes in this range", integer("a prefix length", 8, 128), func(n *Network) *int { return &n.Len }),
 		{fieldDoc{name: "capacity", about: what, shape: roomShape}, func(c *checker, n *yaml.Node, w *Network) {
 			t, ok := c.scalar(n, what)
 			if !ok {
@@ -128,7 +130,7 @@ func networkValue() value[Network] {
 			}
 			v, times, ok := readRoom(t)
 			if !ok {
-				c.fail(n, "", "%s expected, not %q", what, clip(t))
+				c.fail(n, "", "expected %s, not %q", what, clip(t))
 			} else if times {
 				w.Room = v
 			} else {
@@ -184,39 +186,48 @@ func cutPrefix(s, p string) (string, bool) {
 
 func protectValue() value[Protect] {
 	return object("protect", []field[Protect]{
-		key("known_good", "how long a login makes its source known; 0s: never", duration("known_good", 0, 366*day), func(p *Protect) *time.Duration { return &p.KnownGood }),
-		key("ssh_peers", "the peers of authenticated SSH sessions", boolean(), func(p *Protect) *bool { return &p.SSHPeers }),
-		key("own", "this machine's addresses, gateways and resolvers", boolean(), func(p *Protect) *bool { return &p.Own }),
+		key("known_good", "how long a login makes its source known-good; 0s: off", duration("known_good", 0, 366*day), func(p *Protect) *time.Duration { return &p.KnownGood }),
+		key("ssh_peers", "protect the peers of open SSH sessions", boolean(), func(p *Protect) *bool { return &p.SSHPeers }),
+		key("own", "protect this machine's addresses, gateways and resolvers", boolean(), func(p *Protect) *bool { return &p.Own }),
 	}, func() Protect { return newBook().Protect })
 }
 
 func escalationValue() value[Escalation] {
 	return object("block", []field[Escalation]{
-		key("ttl", "how long a first block holds", duration("ttl", time.Second, maxTTL), func(e *Escalation) *time.Duration { return &e.TTL }),
-		key("multiply", "by what each repeat multiplies it", factor("multiply", 1000), func(e *Escalation) *float64 { return &e.Multiply }),
-		key("max", "the longest a block may hold", duration("max", time.Second, maxTTL), func(e *Escalation) *time.Duration { return &e.Max }),
-		key("decay", "how long after a block's end its repeat still counts", duration("decay", time.Minute, 366*day), func(e *Escalation) *time.Duration { return &e.Decay }),
+		key("ttl", "TTL of a first block", duration("ttl", time.Second, maxTTL), func(e *Escalation) *time.Duration { return &e.TTL }),
+		key("multiply", "factor for the TTL of each further block of the prefix", factor("multiply", 1000), func(e *Escalation) *float64 { return &e.Multiply }),
+		key("max", "maximum TTL of a block", duration("max", time.Second, maxTTL), func(e *Escalation) *time.Duration { return &e.Max }),
+		key("decay", "how long after the end of a block another one counts as a repeat", duration("decay", time.Minute, 366*day), func(e *Escalation) *time.Duration { return &e.Decay }),
 	}, func() Escalation { return newBook().Block })
 }
 
 func widenValue() value[Widen] {
 	return object("widen", []field[Widen]{
-		key("ipv4", "length of the network", integer("an IPv4 prefix length", 8, 31), func(w *Widen) *int { return &w.Lens.V4 }),
-		key("ipv6", "length of the network", integer("an IPv6 prefix length", 16, 127), func(w *Widen) *int { return &w.Lens.V6 }),
-		must(key("over", "when more than so many of its prefixes stand blocked", integer("over", 1, 65536), func(w *Widen) *int { return &w.Over })),
-		key("ttl", "how long the network is blocked", duration("ttl", time.Second, maxTTL), func(w *Widen) *time.Duration { return &w.TTL }),
+		key("ipv4", "prefix length of the network", integer("an IPv4 prefix length", 8, 31), func(w *Widen) *int { return &w.Lens.V4 }),
+		key("ipv6", "prefix length of the network", integer("an IPv6 prefix length", 16, 127), func(w *Widen) *int { return &w.Lens.V6 }),
+		must(key("over", "block the network when more than this many of its prefixes are blocked", integer("over", 1, 65536), func(w *Widen) *int { return &w.Over })),
+		key("ttl", "TTL of the network's block", duration("ttl", time.Second, maxTTL), func(w *Widen) *time.Duration { return &w.TTL }),
 	}, func() Widen { return Widen{On: true, Lens: Lens{24, 48}} })
 }
 
 func flagsValue() value[Flags] {
 	return object("flags", []field[Flags]{
-		must(key("dir", "folder of the files", path("a folder"), func(f *Flags) *string { return &f.Dir })),
+		must(key("dir", "folder for the files", path("a folder"), func(f *Flags) *string { return &f.Dir })),
 	}, nil)
 }
 
 func newLimits() Limits {
 	return Limits{Buckets: 250_000, Blocks: 200_000, KnownGood: 100_000, Strikes: 100_000,
-		Evidence: 4 << 20, LineBytes: 64 << 10, Audit: 16 << 20}
+		Evidence: 4 << 20, LineBytes: 1 << 20, Audit: 16 << 20}
+}
+
+func newPrivacy() Privacy { return Privacy{Lines: true} }
+
+func privacyValue() value[Privacy] {
+	return object("privacy", []field[Privacy]{
+		key("lines", "store log lines and user names to explain blocks; false: only counts and prefixes", boolean(), func(p *Privacy) *bool { return &p.Lines }),
+		key("keep", "delete entries of the audit trail after this time (default: when its files are full)", duration("keep", time.Hour, maxTTL), func(p *Privacy) *time.Duration { return &p.Keep }),
+	}, newPrivacy)
 }
 
 // least is the smallest room that the ledger can work with.
@@ -224,20 +235,21 @@ const least = 16
 
 func limitsValue() value[Limits] {
 	return object("limits", []field[Limits]{
-		key("buckets", "live buckets of each bucket of a rule, some 40 bytes each", integer("buckets", 1000, 100_000_000), func(l *Limits) *int { return &l.Buckets }),
-		key("blocks", "blocks that stand at once", integer("blocks", least, 10_000_000), func(l *Limits) *int { return &l.Blocks }),
-		key("known_good", "remembered logins", integer("known_good", least, 10_000_000), func(l *Limits) *int { return &l.KnownGood }),
-		key("strikes", "remembered offenders", integer("strikes", least, 10_000_000), func(l *Limits) *int { return &l.Strikes }),
-		key("evidence", "memory of recent lines, to show why", size("evidence", 64<<10, 1<<30), func(l *Limits) *int { return &l.Evidence }),
-		key("line", "a longer line is cut", size("line", 1<<10, 1<<20), func(l *Limits) *int { return &l.LineBytes }),
-		key("audit", "of each of four audit files", size("audit", 64<<10, 1<<30), func(l *Limits) *int { return &l.Audit }),
+		key("buckets", "buckets in each table, about 40 bytes each", integer("buckets", 1000, 100_000_000), func(l *Limits) *int { return &l.Buckets }),
+		key("blocks", "live blocks", integer("blocks", least, 10_000_000), func(l *Limits) *int { return &l.Blocks }),
+		key("known_good", "known-good logins", integer("known_good", least, 10_000_000), func(l *Limits) *int { return &l.KnownGood }),
+		key("strikes", "prefixes whose earlier blocks are remembered", integer("strikes", least, 10_000_000), func(l *Limits) *int { return &l.Strikes }),
+		key("evidence", "memory for recent log lines that explain blocks", size("evidence", 64<<10, 1<<30), func(l *Limits) *int { return &l.Evidence }),
+		key("line", "longest log line; longer ones are truncated", size("line", 1<<10, 1<<20), func(l *Limits) *int { return &l.LineBytes }),
+		key("audit", "size of each of the four audit files", size("audit", 64<<10, 1<<30), func(l *Limits) *int { return &l.Audit }),
 	}, newLimits)
 }
 
 func exportValue() value[Export] {
 	return object("an export", []field[Export]{
-		must(key("format", "as stoplog export --format", name("a format's name"), func(e *Export) *string { return &e.Format })),
-		must(key("file", "where it is written", path("a file"), func(e *Export) *string { return &e.File })),
+		must(key("format", "a format of stoplog export --format", name("the name of a format"), func(e *Export) *string { return &e.Format })),
+		must(key("file", "the file to write", path("a file"), func(e *Export) *string { return &e.File })),
+		guardedKey(func(e *Export) *Guarded { return &e.Ports }),
 	}, nil)
 }
 

@@ -128,7 +128,7 @@ func didYouMean(got string, words []string) string {
 	if w := nearest(got, words); w != "" {
 		return "did you mean " + w + "?"
 	}
-	return "known here: " + join(words)
+	return "known: " + join(words)
 }
 
 func join(words []string) string {
@@ -164,7 +164,7 @@ func object[O any](what string, fields []field[O], start func() O) value[O] {
 
 // list is a value of several; one alone needs no brackets.
 func list[T any](v value[T]) value[[]T] {
-	s := &shape{oneOf: []*shape{v.shape, {kind: "array", items: v.shape}}, what: "a list, each " + v.shape.what}
+	s := &shape{oneOf: []*shape{v.shape, {kind: "array", items: v.shape}}, what: "a list, each item " + v.shape.what}
 	return value[[]T]{s, func(c *checker, n *yaml.Node) ([]T, bool) {
 		r := c.enter(n)
 		if r == nil {

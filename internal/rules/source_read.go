@@ -45,39 +45,40 @@ func sourceValue() value[Source] {
 
 func sourceFields() []field[sourceEntry] {
 	journal := object("a selection of the journal", []field[Source]{
-		key("units", "systemd units", list(text("a unit")), func(s *Source) *[]string { return &s.Units }),
+		key("units", "systemd units; with `service`, their entries count as that service's", list(text("a unit")), func(s *Source) *[]string { return &s.Units }),
 		key("identifiers", "syslog identifiers", list(text("an identifier")), func(s *Source) *[]string { return &s.Identifiers }),
-		key("matches", "FIELD=value, as journalctl takes them", list(text("FIELD=value")), func(s *Source) *[]string { return &s.Matches }),
+		key("containers", "names of containers whose output Docker or Podman logs to the journal; with `service`, their entries count as that service's", list(text("a container")), func(s *Source) *[]string { return &s.Containers }),
+		key("matches", "FIELD=value, like matches of journalctl", list(text("FIELD=value")), func(s *Source) *[]string { return &s.Matches }),
 	}, nil)
 	return []field[sourceEntry]{
 		key("file", "a file or glob", path("a file or glob"), func(s *sourceEntry) *string { return &s.file }),
-		key("exclude", "globs of files that are left out", list(path("a glob")), func(s *sourceEntry) *[]string { return &s.exclude }),
+		key("exclude", "globs of files to skip", list(path("a glob")), func(s *sourceEntry) *[]string { return &s.exclude }),
 		key("pipe", "a named pipe", path("a pipe"), func(s *sourceEntry) *string { return &s.pipe }),
-		{fieldDoc{name: "journal", about: "systemd's journal, or a part of it", shape: journal.shape}, func(c *checker, n *yaml.Node, s *sourceEntry) {
+		{fieldDoc{name: "journal", about: "the systemd journal, or a part of it", shape: journal.shape}, func(c *checker, n *yaml.Node, s *sourceEntry) {
 			j, _ := journal.read(c, n)
-			s.journal, s.Units, s.Identifiers, s.Matches = true, j.Units, j.Identifiers, j.Matches
+			s.journal, s.Units, s.Identifiers, s.Containers, s.Matches = true, j.Units, j.Identifiers, j.Containers, j.Matches
 		}},
-		key("service", "what writes it; recognised when left out", text("a service's name"), func(s *sourceEntry) *string { return &s.Service }),
-		key("format", "combined, common, vhost, json, logfmt, or a log_format; recognised when left out", text("a format"), func(s *sourceEntry) *string { return &s.Format }),
-		key("fields", "of the formats json and logfmt: where ip, user, time, status, path, message… are, as dotted paths; the usual names are tried when left out", tableOf("fields", text("a dotted path"), nil), func(s *sourceEntry) *map[string]string { return &s.Fields }),
-		key("client", "who the client is when a proxy stands before the server", clientValue(), func(s *sourceEntry) *Client { return &s.Client }),
-		key("zone", "of stamps that name none, such as Europe/Zurich or UTC", text("a time zone"), func(s *sourceEntry) *string { return &s.zone }),
+		key("service", "the service that writes this log: sshd, nginx, gitea…, http for an access log, syslog for a file of many programs, or a name of your own. Lines of other services are not read. Default: the service that usually logs there, otherwise the syslog tags decide", text("the name of a service"), func(s *sourceEntry) *string { return &s.Service }),
+		key("format", "combined, common, vhost, json, logfmt, or an nginx log_format (default: the service's format)", text("a format"), func(s *sourceEntry) *string { return &s.Format }),
+		key("fields", "for json and logfmt: names of ip, user, time, status, path, message…, as dotted paths (default: the usual names)", tableOf("fields", text("a dotted path"), nil), func(s *sourceEntry) *map[string]string { return &s.Fields }),
+		key("client", "the client's address if a proxy is in front of the server", clientValue(), func(s *sourceEntry) *Client { return &s.Client }),
+		key("zone", "time zone of timestamps without one, such as Europe/Zurich or UTC", text("a time zone"), func(s *sourceEntry) *string { return &s.zone }),
 	}
 }
 
 func clientValue() value[Client] {
-	header := text("a header's name")
+	header := text("a header name")
 	lower := value[string]{header.shape, func(c *checker, n *yaml.Node) (string, bool) {
 		s, ok := header.read(c, n)
 		if ok && strings.ContainsAny(s, " :\t") {
-			c.fail(n, "x-forwarded-for", "a header's name expected, not %q", clip(s))
+			c.fail(n, "x-forwarded-for", "expected a header name, not %q", clip(s))
 			return "", false
 		}
 		return strings.ToLower(s), ok
 	}}
 	return object("a client", []field[Client]{
-		must(key("header", "names the client: x-forwarded-for, forwarded, cf-connecting-ip…", lower, func(cl *Client) *string { return &cl.Header })),
-		must(key("trusted", "proxies whose header is believed", list(prefix("a proxy's address or prefix")), func(cl *Client) *[]netip.Prefix { return &cl.Trusted })),
+		must(key("header", "header with the client's address: x-forwarded-for, forwarded, cf-connecting-ip…", lower, func(cl *Client) *string { return &cl.Header })),
+		must(key("trusted", "proxies whose header is trusted", list(prefix("the address or prefix of a proxy")), func(cl *Client) *[]netip.Prefix { return &cl.Trusted })),
 	}, nil)
 }
 
@@ -97,23 +98,23 @@ func (c *checker) source(n *yaml.Node, e sourceEntry) (Source, bool) {
 	}
 	ok := true
 	if kinds != 1 {
-		c.fail(n, "", "one of file, pipe and journal expected")
+		c.fail(n, "", "expected one of file, pipe and journal")
 		ok = false
 	}
 	if e.zone != "" {
 		loc, err := time.LoadLocation(e.zone)
 		if err != nil || strings.Contains(e.zone, "..") {
-			c.fail(n, "such as Europe/Zurich or UTC", "no time zone %q is known here", clip(e.zone))
+			c.fail(n, "such as Europe/Zurich or UTC", "unknown time zone %q", clip(e.zone))
 			ok = false
 		}
 		s.Zone = loc
 	}
 	if s.Fields != nil && s.Format != "json" && s.Format != "logfmt" {
-		c.fail(n, "format: json", "fields belongs to the formats json and logfmt")
+		c.fail(n, "format: json", "fields needs format json or logfmt")
 		ok = false
 	}
 	if s.Exclude != nil && s.Kind != File {
-		c.fail(n, "", "exclude belongs to file")
+		c.fail(n, "", "exclude needs file")
 		ok = false
 	}
 	return s, ok

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func TestDuration(t *testing.T) {
 
 func TestFormatDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", time.Nanosecond: "0s", 90 * time.Second: "1m30s", 8 * day: "8d", 14 * day: "2w", 36 * time.Hour: "1d12h", time.Millisecond: "1ms", -time.Second: "0s",
+		0: "0s", time.Nanosecond: "0s", 90 * time.Second: "1m30s", 8 * day: "8d", 14 * day: "14d", 36 * time.Hour: "1d12h", time.Millisecond: "1ms", -time.Second: "0s",
 	} {
 		if got := FormatDuration(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)
@@ -101,10 +102,28 @@ func TestUse(t *testing.T) {
 		t.Errorf("auto %d, without mail %d, with voip %d, ssh alone %d", all, count("[auto, -mail]"), count("[auto, voip]"), count("ssh"))
 	}
 	s, _ := LoadBytes("t", []byte("use: nginx\n"), "")
-	if got := s.Waiting(func(string) bool { return false }); len(got) != 2 {
-		t.Errorf("waiting: got %v, want both logs of nginx", got)
+	if got := s.Waiting(func(string) bool { return false }); len(got) != 3 {
+		t.Errorf("waiting: got %v, want both globs of the access logs, and the error logs", got)
 	}
 	if got := s.Waiting(func(string) bool { return true }); len(got) != 0 {
 		t.Errorf("waiting: got %v, want none", got)
+	}
+}
+
+// README.md tells how long the first block of a ready rule is at most.
+func TestFirstBlocksAreShort(t *testing.T) {
+	const longest = time.Hour
+	for _, name := range readyNames() {
+		set, problems := LoadBytes("test.yaml", []byte("use: ["+name+"]\n"), "")
+		if set == nil {
+			t.Fatal(problems)
+		}
+		for _, r := range set.Rules {
+			for _, l := range r.Levels {
+				if first := cmp.Or(l.TTL, set.Block.TTL); first > longest {
+					t.Errorf("%s: a first block of %v, want at most %v", r.Name, first, longest)
+				}
+			}
+		}
 	}
 }

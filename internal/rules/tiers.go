@@ -12,15 +12,15 @@ import (
 // free: {capacity: 10, leak: 6s}, pro: {…}}: what is not by, file or default
 // is a tier.
 func tiersValue() value[*Tiers] {
-	by, file, word := keyValue(), path("a file"), name("a tier's name")
+	by, file, word := keyValue(), path("a file"), name("the name of a tier")
 	tier := object("a tier", []field[Tier]{
-		must(key("capacity", "events its bucket holds", integer("capacity", 0, maxCount), func(t *Tier) *int { return &t.Capacity })),
-		must(key("leak", "time for one event to drain", duration("leak", minLeak, maxLeak), func(t *Tier) *time.Duration { return &t.Leak })),
+		must(key("capacity", "points its bucket holds", integer("capacity", 0, maxCount), func(t *Tier) *int { return &t.Capacity })),
+		must(key("leak", "time in which one point drains", duration("leak", minLeak, maxLeak), func(t *Tier) *time.Duration { return &t.Leak })),
 	}, nil)
 	s := &shape{kind: "object", what: "tiers", values: tier.shape, fields: []fieldDoc{
-		{name: "by", about: "what tells the customer, as in key", shape: by.shape, required: true},
-		{name: "file", about: "a YAML file of customer: tier", shape: file.shape, required: true},
-		{name: "default", about: "the tier of who is not in the file", shape: word.shape, required: true},
+		{name: "by", about: "the field with the customer, written as in key", shape: by.shape, required: true},
+		{name: "file", about: "a YAML file with lines customer: tier", shape: file.shape, required: true},
+		{name: "default", about: "tier of customers that are not in the file", shape: word.shape, required: true},
 	}}
 	return value[*Tiers]{s, func(c *checker, n *yaml.Node) (*Tiers, bool) {
 		t := &Tiers{Tiers: map[string]Tier{}}
@@ -31,7 +31,7 @@ func tiersValue() value[*Tiers] {
 				if parts, ok := by.read(c, v); ok && len(parts) == 1 {
 					t.By = parts[0]
 				} else if ok {
-					c.fail(v, "", "tiers go by one thing")
+					c.fail(v, "", "expected only one key in by")
 				}
 			case "file":
 				t.File, _ = file.read(c, v)
@@ -50,13 +50,13 @@ func tiersValue() value[*Tiers] {
 func (c *checker) tiersWhole(n *yaml.Node, t *Tiers) bool {
 	switch {
 	case t.By.By == ByAll || t.By.By == ByPrefix || t.By.By == ByAddr:
-		c.fail(n, "by: field customer", "tiers need by: what tells the customer")
+		c.fail(n, "by: field customer", "tiers need by: the field with the customer")
 	case t.File == "":
-		c.fail(n, "", "tiers need file: who has which tier")
+		c.fail(n, "", "tiers need file: the tier of each customer")
 	case len(t.Tiers) == 0:
 		c.fail(n, "free: {capacity: 10, leak: 6s}", "tiers need at least one tier")
 	case t.Default == "":
-		c.fail(n, "default: "+sortedKeys(t.Tiers)[0], "tiers need default: the tier of the unknown")
+		c.fail(n, "default: "+sortedKeys(t.Tiers)[0], "tiers need default: the tier of all other customers")
 	default:
 		if _, ok := t.Tiers[t.Default]; !ok {
 			c.fail(n, didYouMean(t.Default, sortedKeys(t.Tiers)), "there is no tier %q", clip(t.Default))
@@ -70,9 +70,9 @@ func (c *checker) tiersWhole(n *yaml.Node, t *Tiers) bool {
 // loadTiers reads the file of customers. One that is missing is a warning:
 // everybody has the default tier then.
 func (c *checker) loadTiers(at *yaml.Node, t *Tiers) {
-	data, err := readFile(t.File)
+	data, err := c.from.read(t.File)
 	if os.IsNotExist(err) {
-		c.warn(at.Line, at.Column, "", "%s is not there: all have the tier %s", t.File, t.Default)
+		c.warn(at.Line, at.Column, "", "%s does not exist: all customers have tier %s", t.File, t.Default)
 		return
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *checker) loadTiers(at *yaml.Node, t *Tiers) {
 // WithTiers is s with the files of customers as they are now; nil when one of
 // them has a mistake. s stays as it is.
 func (s *Set) WithTiers() (*Set, []Problem) {
-	c, out := &checker{}, *s
+	c, out := &checker{from: disk{}}, *s
 	out.Rules = slices.Clone(s.Rules)
 	for i, old := range s.Rules {
 		if old.Tiers == nil {

@@ -18,7 +18,7 @@ func text(what string) value[string] {
 	return value[string]{&shape{kind: "string", what: what}, func(c *checker, n *yaml.Node) (string, bool) {
 		s, ok := c.scalar(n, what)
 		if ok && s == "" {
-			c.fail(n, "", "%s expected, not an empty string", what)
+			c.fail(n, "", "expected %s, not an empty string", what)
 			return "", false
 		}
 		return s, ok
@@ -37,7 +37,7 @@ func word(what string, words ...string) value[string] {
 				return s, true
 			}
 		}
-		c.fail(n, didYouMean(s, words), "%s expected, not %q", what, clip(s))
+		c.fail(n, didYouMean(s, words), "expected %s, not %q", what, clip(s))
 		return "", false
 	}}
 }
@@ -56,11 +56,11 @@ func name(what string) value[string] { return matching(what, nameRE, "letters, d
 const LockdownFlag = "lockdown"
 
 func flagName() value[string] {
-	v := matching("a flag's name", flagRE, "small letters, digits and -")
+	v := matching("the name of a flag", flagRE, "lower-case letters, digits and -")
 	return value[string]{v.shape, func(c *checker, n *yaml.Node) (string, bool) {
 		t, ok := v.read(c, n)
 		if ok && t == LockdownFlag {
-			c.fail(n, "then: [{lockdown: {for: 5m}}]", "lockdown is no flag, though it is listed as one")
+			c.fail(n, "then: [{lockdown: {for: 5m}}]", "lockdown cannot be the name of a flag")
 			return "", false
 		}
 		return t, ok
@@ -72,7 +72,7 @@ func matching(what string, re *regexp.Regexp, hint string) value[string] {
 	return value[string]{s, func(c *checker, n *yaml.Node) (string, bool) {
 		t, ok := c.scalar(n, what)
 		if ok && !re.MatchString(t) {
-			c.fail(n, hint, "%s expected, not %q", what, clip(t))
+			c.fail(n, hint, "expected %s, not %q", what, clip(t))
 			return "", false
 		}
 		return t, ok
@@ -93,7 +93,7 @@ func boolean() value[bool] {
 			return false, true
 		}
 		hint := map[string]string{"yes": "write true", "on": "write true", "no": "write false", "off": "write false"}[s]
-		c.fail(n, hint, "true or false expected, not %q", clip(s))
+		c.fail(n, hint, "expected true or false, not %q", clip(s))
 		return false, false
 	}}
 }
@@ -108,11 +108,11 @@ func integer(what string, lo, hi int) value[int] {
 		}
 		v, err := strconv.Atoi(t)
 		if err != nil {
-			c.fail(n, "", "%s expected, a whole number, not %q", what, clip(t))
+			c.fail(n, "", "%s must be a whole number, not %q", what, clip(t))
 			return 0, false
 		}
 		if v < lo || v > hi {
-			c.fail(n, "", "%s is %d, outside %d to %d", what, v, lo, hi)
+			c.fail(n, "", "%s is %d, but must be between %d and %d", what, v, lo, hi)
 			return 0, false
 		}
 		return v, true
@@ -129,7 +129,7 @@ func factor(what string, hi float64) value[float64] {
 		}
 		v, err := strconv.ParseFloat(t, 64)
 		if err != nil || math.IsNaN(v) || v < 1 || v > hi {
-			c.fail(n, "", "%s expected, from 1 to %g, not %q", what, hi, clip(t))
+			c.fail(n, "", "%s must be a number from 1 to %g, not %q", what, hi, clip(t))
 			return 0, false
 		}
 		return v, true
@@ -148,13 +148,13 @@ func size(what string, lo, hi int) value[int] {
 		}
 		m := sizeRE.FindStringSubmatch(t)
 		if m == nil {
-			c.fail(n, "such as 64KiB or 16MiB", "%s expected, not %q", what, clip(t))
+			c.fail(n, "such as 64KiB or 16MiB", "%s must be a size, not %q", what, clip(t))
 			return 0, false
 		}
 		v, _ := strconv.Atoi(m[1])
 		v <<= map[string]int{"": 0, "KiB": 10, "MiB": 20, "GiB": 30}[m[2]]
 		if v < lo || v > hi {
-			c.fail(n, "", "%s is %d bytes, outside %d to %d", what, v, lo, hi)
+			c.fail(n, "", "%s is %d bytes, but must be between %d and %d", what, v, lo, hi)
 			return 0, false
 		}
 		return v, true
@@ -174,9 +174,9 @@ func duration(what string, lo, hi time.Duration) value[time.Duration] {
 		d, err := ParseDuration(t)
 		switch {
 		case err != nil:
-			c.fail(n, durationHint(t, err), "%s expected, a duration, not %q", what, clip(t))
+			c.fail(n, durationHint(t, err), "%s must be a duration, not %q", what, clip(t))
 		case d < lo || d > hi:
-			c.fail(n, "", "%s is %s, outside %s to %s", what, t, FormatDuration(lo), FormatDuration(hi))
+			c.fail(n, "", "%s is %s, but must be between %s and %s", what, t, FormatDuration(lo), FormatDuration(hi))
 		default:
 			return d, true
 		}
@@ -186,7 +186,7 @@ func duration(what string, lo, hi time.Duration) value[time.Duration] {
 
 func durationHint(t string, err error) string {
 	if _, e := strconv.Atoi(t); e == nil && len(t) < 10 {
-		return "with its unit: " + t + "s, " + t + "m…"
+		return "add a unit: " + t + "s, " + t + "m…"
 	}
 	return err.Error()
 }
@@ -200,7 +200,7 @@ func prefix(what string) value[netip.Prefix] {
 		}
 		p, hint, ok := readPrefix(t)
 		if !ok {
-			c.fail(n, hint, "%s expected, such as 192.0.2.0/24 or 2001:db8::/32, not %q", what, clip(t))
+			c.fail(n, hint, "expected %s, such as 192.0.2.0/24 or 2001:db8::/32, not %q", what, clip(t))
 		}
 		return p, ok
 	}}
@@ -239,7 +239,7 @@ func path(what string) value[string] {
 			return "", false
 		}
 		if _, err := filepath.Match(s, ""); err != nil {
-			c.fail(n, "a [ needs its ]", "%s is no glob: %q", what, clip(s))
+			c.fail(n, "[ needs a closing ]", "invalid glob %q", clip(s))
 			return "", false
 		}
 		return c.absolute(s), true
@@ -266,7 +266,7 @@ func ports() value[Ports] {
 			}
 			p, ok := readPorts(t)
 			if !ok {
-				c.fail(n, "22, 8000-8999 or udp/53", "a port expected, not %q", clip(t))
+				c.fail(n, "22, 8000-8999 or udp/53", "expected a port, not %q", clip(t))
 			}
 			return p, ok
 		}}

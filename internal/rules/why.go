@@ -14,7 +14,7 @@ func (m *Match) Why(ev *parse.Event, o *source.Origin, known bool) string {
 	switch {
 	case !m.Serves(ev.Service):
 		if m.Except {
-			return fmt.Sprintf("it leaves the service %s out", ev.Service)
+			return fmt.Sprintf("it excludes the service %s", ev.Service)
 		}
 		return fmt.Sprintf("the service is %s, not %s", ev.Service, strings.Join(m.Services, " or "))
 	case m.Outcomes != 0 && m.Outcomes&(1<<ev.Outcome) == 0:

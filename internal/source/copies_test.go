@@ -2,8 +2,10 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -27,6 +29,38 @@ func TestFileThatWasTruncatedBeforeItWasReadIsReadFromItsCopy(t *testing.T) {
 	s.want("three", "four")
 }
 
+// A file that was opened, and is copied and truncated before it is read, is read
+// from its copy, whether it was written to since or not.
+func TestFileThatWasTruncatedAfterItWasOpenedIsReadFromItsCopy(t *testing.T) {
+	for _, after := range []string{"", "three\n", "three is longer than what was there before\n"} {
+		path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "one\n")
+		s := startStepped(t, Options{}, Spec{File: path})
+		must(t, os.Rename(path, path+".1"))
+		writeFile(t, path, "two\n")
+		s.look(s.list[0])
+		copyFile(t, path, path+".2")
+		must(t, os.Truncate(path, 0))
+		appendTo(t, path, after)
+		s.step()
+		s.want(append([]string{"two"}, strings.Split(after, "\n")[:strings.Count(after, "\n")]...)...)
+	}
+}
+
+// A file that was empty when it was last read, and several that came and were
+// packed after it: each is read once, though the first has copies looked for.
+func TestFilesThatCameAfterAnEmptyOneAreReadOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.log")
+	s := startStepped(t, Options{}, Spec{File: path})
+	w := openAppend(t, path)
+	s.step()
+	fmt.Fprintln(w, "one")
+	must(t, os.Rename(path, path+".3"))
+	pack(t, "gzip", path+".2.gz", "two\n")
+	writeFile(t, path, "three\n")
+	s.step()
+	s.want("one", "two", "three")
+}
+
 // What the copies are looked for beside may be copied and truncated itself
 // before it is read.
 func TestFileThatIsTruncatedWhileCopiesAreLookedForIsReadFromItsCopy(t *testing.T) {
@@ -48,7 +82,7 @@ func TestFileThatIsTruncatedWhileCopiesAreLookedForIsReadFromItsCopy(t *testing.
 	s.want("one", "two")
 }
 
-func TestOldRotatedFileIsNoCopyBecauseItIsWrittenTo(t *testing.T) {
+func TestOnlyWhatIsAddedToAnOldRotatedFileIsRead(t *testing.T) {
 	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
 	old := writeFile(t, path+".7", "old\n")
 	s := startStepped(t, Options{}, Spec{File: path})
@@ -60,7 +94,7 @@ func TestOldRotatedFileIsNoCopyBecauseItIsWrittenTo(t *testing.T) {
 	must(t, os.Truncate(path, 0))
 	appendTo(t, path, "two\n")
 	s.step()
-	s.want("two")
+	s.want("by a writer that never noticed", "two")
 }
 
 func TestFileThatWasEmptyAtTheStopIsReadFromItsCopy(t *testing.T) {

@@ -30,7 +30,7 @@ type engine struct {
 	followers map[string]*follower
 	list      []*follower // in order of appearance
 	byFile    map[fileID]*follower
-	closedAt  map[fileID]closed // where files that are no longer open were read to
+	closedAt  map[fileID]Pos // where files were closed that may get another name
 	saved     *positions
 	twins     *twins
 	scanned   map[string]bool // globs that were expanded before
@@ -197,6 +197,7 @@ func (e *engine) visit(ctx context.Context, f *follower) {
 	}
 	before := f.lines
 	e.read(ctx, f)
+	e.bound(f)
 	e.pace(f, f.lines-before)
 	e.retire(f)
 	e.twins.setAlive(f.path, f.gone == nil)

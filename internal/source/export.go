@@ -12,12 +12,15 @@ import (
 
 // exportFields are the fields that are read, and asked of journalctl.
 // __CURSOR and __REALTIME_TIMESTAMP come unasked.
-const exportFields = "MESSAGE,SYSLOG_IDENTIFIER,SYSLOG_PID,_COMM,_PID,_UID,_EXE," +
-	"_SYSTEMD_UNIT,_TRANSPORT,_SOURCE_REALTIME_TIMESTAMP"
+const exportFields = "MESSAGE,SYSLOG_IDENTIFIER,SYSLOG_PID,SYSLOG_RAW,_COMM,_PID,_UID,_EXE," +
+	"_SYSTEMD_UNIT,_TRANSPORT,_SOURCE_REALTIME_TIMESTAMP,CONTAINER_NAME,_STREAM_ID,_LINE_BREAK"
 
 const (
-	// maxField bounds every value but the message, whose limit is the line's.
+	// maxField bounds every value but the message and SYSLOG_RAW, whose limit is
+	// the line's.
 	maxField = 4 << 10
+	// maxHead is what SYSLOG_RAW has before the message: priority, stamp, tag.
+	maxHead = 512
 	// entryLines is how many entries a batch holds at most. Lines point to
 	// entries, so these never move.
 	entryLines = 256
@@ -50,7 +53,11 @@ type exportReader struct {
 	realtime int64  // its time, Unix microseconds
 	newest   []byte // the cursor of the last entry read
 	last     exportEntry
-	name     [64]byte
+	raw      []byte // memory for SYSLOG_RAW
+
+	parts     map[string]part // beginnings of printed lines, by stream
+	partBytes int
+	name      [64]byte
 }
 
 // exportEntry is the entry being read.
@@ -66,13 +73,24 @@ type exportEntry struct {
 	sysPID, pid uint32
 	uid         int64
 	exe, unit   []byte
-	kernel      bool
+	container   []byte
+	raw         []byte // SYSLOG_RAW, when it holds a NUL byte
+	rawCut      bool
+	stream      [40]byte // _STREAM_ID, of printed lines
+	streamLen   int
+	unended     bool // _LINE_BREAK: the line goes on in the stream's next entry
+	breaks      bool // and a NUL byte stood between them
+	transport   Transport
 	start       int // of its values in the block
 }
 
+// maxMessage bounds a message: a batch has room for one at all times. journald
+// itself cuts lines after 48 KiB (LineMax in journald.conf(5)).
+const maxMessage = 64 << 10
+
 func newExportReader(r io.Reader, pool *pools, maxLine int) *exportReader {
 	return &exportReader{
-		r: bufio.NewReaderSize(r, 64<<10), pool: pool, max: maxLine,
+		r: bufio.NewReaderSize(r, 64<<10), pool: pool, max: min(maxLine, maxMessage),
 		skip: func([]byte) bool { return false },
 	}
 }
@@ -105,17 +123,32 @@ func (x *exportReader) next() (*block, error) {
 // errEntry says that an entry is complete.
 var errEntry = errors.New("end of entry")
 
-// room is what one entry can take: a message, four other values, and one that
+// room is what one entry can take: a message, five other values, and one that
 // is being read.
-func (x *exportReader) room() int { return x.max + 2 + 5*maxField }
+func (x *exportReader) room() int { return x.max + 2 + 6*maxField }
 
 // limit is how much of a value is read. One more byte than is kept shows that
 // a message is too long.
 func (x *exportReader) limit(name []byte) int {
-	if string(name) == "MESSAGE" && !x.last.seen {
+	switch {
+	case string(name) == "MESSAGE" && !x.last.seen:
 		return x.max + 2
+	case string(name) == "SYSLOG_RAW":
+		return x.max + 2 + maxHead
 	}
 	return maxField
+}
+
+// space is where a value of that name is read to.
+func (x *exportReader) space(name []byte) []byte {
+	n := x.limit(name)
+	if string(name) != "SYSLOG_RAW" {
+		return x.b.bytes[x.used : x.used+n]
+	}
+	if x.raw == nil {
+		x.raw = make([]byte, n)
+	}
+	return x.raw
 }
 
 func (x *exportReader) open() {
@@ -177,7 +210,7 @@ func (x *exportReader) longField(begin []byte) error {
 		return errExport
 	}
 	n := copy(x.name[:], begin[:i])
-	dst := x.b.bytes[x.used : x.used+x.limit(x.name[:n])]
+	dst := x.space(x.name[:n])
 	kept := copy(dst, begin[i+1:])
 	for {
 		line, err := x.r.ReadSlice('\n')
@@ -208,8 +241,9 @@ func (x *exportReader) binaryField(name []byte) error {
 	if length > 1<<40 {
 		return fmt.Errorf("%w: a value of %d bytes", errExport, length)
 	}
-	keep := int(min(length, uint64(x.limit(x.name[:n]))))
-	dst := x.b.bytes[x.used : x.used+keep]
+	dst := x.space(x.name[:n])
+	keep := int(min(length, uint64(len(dst))))
+	dst = dst[:keep]
 	if _, err := io.ReadFull(x.r, dst); err != nil {
 		return endOf(err)
 	}
@@ -267,7 +301,18 @@ func (x *exportReader) set(name, value []byte, full int) error {
 	case "_UID":
 		e.uid = number(value)
 	case "_TRANSPORT":
-		e.kernel = string(value) == "kernel"
+		e.transport = TransportOf(value)
+	case "CONTAINER_NAME":
+		x.setOnce(&e.container, value)
+	case "SYSLOG_RAW":
+		if i := bytes.IndexByte(value, 0); i >= 0 && e.raw == nil {
+			e.raw, e.rawCut = bytes.Clone(value), full > len(value)
+		}
+	case "_STREAM_ID":
+		e.streamLen = copy(e.stream[:], value)
+	case "_LINE_BREAK":
+		e.breaks = string(value) == "nul"
+		e.unended = e.breaks || string(value) == "line-max"
 	}
 	return nil
 }
@@ -311,14 +356,16 @@ func (x *exportReader) finish() {
 	if x.realtime > x.until {
 		x.until = 0
 	}
-	if !e.seen || x.until > 0 || x.skip(e.exe) || e.cursorLen > 0 && string(e.cursor[:e.cursorLen]) == x.after {
+	whole := x.whole()
+	if !e.seen || !whole || x.until > 0 || x.skip(e.exe) || e.cursorLen > 0 && string(e.cursor[:e.cursorLen]) == x.after {
 		x.used = e.start
 		x.reset()
 		return
 	}
+	e.unwrap(x.max)
 	entry := Entry{
-		Time: x.realtime * 1000, Ident: e.ident, PID: e.sysPID,
-		UID: e.uid, Exe: e.exe, Unit: e.unit, Kernel: e.kernel,
+		Time: x.realtime * 1000, Ident: e.ident, PID: e.sysPID, Container: e.container,
+		UID: e.uid, Exe: e.exe, Unit: e.unit, Transport: e.transport,
 	}
 	if e.source > 0 {
 		entry.Time = e.source * 1000

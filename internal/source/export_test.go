@@ -133,11 +133,99 @@ func TestExportReaderKeepsTimeAndCursor(t *testing.T) {
 	if got, want := all[1].entry.Time, int64(1_600_000_000_000_000_000); got != want {
 		t.Errorf("time by the source: got %d, want %d", got, want)
 	}
-	if !all[1].entry.Kernel || all[0].entry.Kernel {
-		t.Errorf("kernel: got %v and %v, want false and true", all[0].entry.Kernel, all[1].entry.Kernel)
+	if a, b := all[0].entry.Transport, all[1].entry.Transport; a != OtherTransport || b != KernelTransport {
+		t.Errorf("transports: got %d and %d, want the other and the kernel's", a, b)
 	}
 	if x.cursor != "s=2" || x.realtime != 1_700_000_000_000_002 {
 		t.Errorf("got cursor %q at %d", x.cursor, x.realtime)
+	}
+}
+
+// TestExportReaderReadsBehindNUL: journald cuts what came by syslog at a NUL
+// byte and keeps the whole beside it.
+func TestExportReaderReadsBehindNUL(t *testing.T) {
+	raw := func(s string) string { return binaryField("SYSLOG_RAW", s) }
+	long := strings.Repeat("n", 2000)
+	for _, tt := range []struct {
+		name string
+		in   []string // fields, in either order
+		want string
+		cut  bool
+	}{
+		{"inside", []string{"MESSAGE=Failed password for a", raw("<38>sshd[77]: Failed password for a\x00b from 192.0.2.9")}, "Failed password for a\x00b from 192.0.2.9", false},
+		{"several", []string{"MESSAGE=a", raw("<38>Nov 22 07:00:00 sshd: a\x00b\x00\x00c")}, "a\x00b\x00\x00c", false},
+		{"first", []string{"MESSAGE=", raw("<38>sshd: \x00b")}, "\x00b", false},
+		{"last, as Python's handler sends", []string{"MESSAGE=a", raw("<38>sshd: a\x00")}, "a", false},
+		{"none", []string{"MESSAGE=a", "SYSLOG_RAW=<38>sshd: a"}, "a", false},
+		{"of another message", []string{"MESSAGE=a", raw("<38>sshd: b\x00c")}, "a", false},
+		{"too long", []string{"MESSAGE=a", raw("<38>sshd: a\x00" + long)}, "a\x00" + long[:998], true},
+	} {
+		for range 2 {
+			tt.in[0], tt.in[1] = tt.in[1], tt.in[0]
+			all, x, _ := decodeAll(strings.NewReader(textEntry(1, tt.in...)+textEntry(2, "MESSAGE=next")), 1000)
+			if len(all) != 2 || all[0].text != tt.want || all[0].cut != tt.cut || all[1].text != "next" || (x.cut > 0) != tt.cut {
+				t.Errorf("%s: got %d entries, the first %q", tt.name, len(all), all[0].text)
+			}
+		}
+	}
+}
+
+// TestExportReaderJoinsPrintedLines: what a service prints is one line to its
+// newline, although journald ends an entry at a NUL byte and at LineMax=; what
+// stands behind those is not the beginning of a line.
+func TestExportReaderJoinsPrintedLines(t *testing.T) {
+	part := func(n int, stream, text, end string) string {
+		f := []string{"_TRANSPORT=stdout", "_STREAM_ID=" + stream, "MESSAGE=" + text}
+		if end != "" {
+			f = append(f, "_LINE_BREAK="+end)
+		}
+		return textEntry(n, f...)
+	}
+	long := strings.Repeat("x", 900)
+	for _, tt := range []struct {
+		name, in string
+		want     []string
+		cut      int64
+	}{
+		{"two parts", part(1, "a", "user=x", "nul") + part(2, "a", "Failed login", ""), []string{"user=x\x00Failed login"}, 0},
+		{"three", part(1, "a", "1", "nul") + part(2, "a", "2", "nul") + part(3, "a", "3", "eof"), []string{"1\x002\x003"}, 0},
+		{"another stream between", part(1, "a", "1", "nul") + part(2, "b", "line", "") + textEntry(3, "MESSAGE=m") + part(4, "a", "2", ""), []string{"line", "m", "1\x002"}, 0},
+		{"long lines", part(1, "a", long, "line-max") + part(2, "a", long, ""), []string{(long + long)[:1000]}, 1},
+		{"then a whole one", part(1, "a", "1", "nul") + part(2, "a", "2", "") + part(3, "a", "3", ""), []string{"1\x002", "3"}, 0},
+		{"never ended", part(1, "a", "1", "nul") + part(2, "b", "3", ""), []string{"3"}, 0},
+	} {
+		all, x, _ := decodeAll(strings.NewReader(tt.in), 1000)
+		var have []string
+		for _, g := range all {
+			have = append(have, g.text)
+		}
+		if fmt.Sprintf("%q", have) != fmt.Sprintf("%q", tt.want) || x.cut != tt.cut {
+			t.Errorf("%s: got %q with %d cut, want %q with %d", tt.name, have, x.cut, tt.want, tt.cut)
+		}
+	}
+
+	// Going on behind the first part, which is read again and left out.
+	x := newExportReader(strings.NewReader(part(1, "a", "1", "nul")+part(2, "a", "Failed login", "")), &pools{}, 1000)
+	x.after = "s=1"
+	if b, err := x.next(); err != nil || len(b.lines) != 1 || string(b.lines[0].Text) != "1\x00Failed login" {
+		t.Errorf("behind the first part: %v, %v", b, err)
+	}
+
+	// Many streams that never end their lines take bounded memory.
+	for _, streams := range []int{maxParts, maxParts + 500} {
+		var in strings.Builder
+		for i := range streams {
+			in.WriteString(part(i, fmt.Sprint("s", i), strings.Repeat("y", 4000), "nul"))
+		}
+		in.WriteString(part(1, "s2000", "the end of one whose beginning was too much", ""))
+		in.WriteString(textEntry(1, "MESSAGE=next"))
+		all, x, _ := decodeAll(strings.NewReader(in.String()), 8000)
+		if len(x.parts) > maxParts || x.partBytes > partBytes {
+			t.Errorf("%d parts of %d bytes are kept", len(x.parts), x.partBytes)
+		}
+		if streams == maxParts && (len(all) != 1 || all[0].text != "next" || x.cut != 1) {
+			t.Errorf("got %d entries, %d cut", len(all), x.cut)
+		}
 	}
 }
 

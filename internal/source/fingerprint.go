@@ -7,8 +7,12 @@ import (
 	"math/bits"
 )
 
-// printMax is how much of a file's start its fingerprint covers.
-const printMax = 1 << 10
+const (
+	// printMax is how much of a file's start its fingerprint covers.
+	printMax = 1 << 10
+	// tailMax is how much of what was read last is remembered.
+	tailMax = 256
+)
 
 // fingerprint tells one file's content from another's by its first bytes: an
 // inode is reused, and a truncated file may have grown past the old offset.
@@ -27,27 +31,38 @@ func (f fingerprint) begins(head []byte) bool {
 	return f.n == 0 || int64(len(head)) >= f.n && hashBytes(head[:f.n]) == f.hash
 }
 
-// matches is begins for a file.
-func (f fingerprint) matches(r io.ReaderAt) bool {
-	head := make([]byte, min(f.n, printMax))
-	n, err := r.ReadAt(head, 0)
-	return (err == nil || errors.Is(err, io.EOF)) && f.begins(head[:n])
+// tail holds the last bytes before an offset, tailMax at most. Two files whose
+// starts are the same, like those that begin with one header, differ here.
+type tail struct {
+	n     int
+	bytes [tailMax]byte
 }
 
-// isOf reports whether a whole file whose first printMax bytes are head has
-// just this fingerprint.
-func (f fingerprint) isOf(head []byte) bool {
-	return f.n > 0 && f.n == int64(len(head)) && hashBytes(head) == f.hash
-}
-
-// takePrint reads the fingerprint of r.
-func takePrint(r io.ReaderAt) (fingerprint, error) {
-	buf := make([]byte, printMax)
-	n, err := r.ReadAt(buf, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fingerprint{}, err
+// add appends bytes that were read on.
+func (t *tail) add(b []byte) {
+	if len(b) >= tailMax {
+		t.n = copy(t.bytes[:], b[len(b)-tailMax:])
+		return
 	}
-	return printOf(buf[:n]), nil
+	if keep := tailMax - len(b); t.n > keep {
+		t.n = copy(t.bytes[:], t.bytes[t.n-keep:t.n])
+	}
+	t.n += copy(t.bytes[t.n:], b)
+}
+
+// load takes the bytes before off from r, none when they cannot be read.
+func (t *tail) load(r io.ReaderAt, off int64) {
+	t.n = int(min(off, tailMax))
+	if _, err := r.ReadAt(t.bytes[:t.n], off-int64(t.n)); err != nil && !errors.Is(err, io.EOF) {
+		t.n = 0
+	}
+}
+
+func (t *tail) print() fingerprint { return printOf(t.bytes[:t.n]) }
+
+// ends reports whether t ends with the bytes that f covers.
+func (t *tail) ends(f fingerprint) bool {
+	return f.n <= int64(t.n) && f.begins(t.bytes[t.n-int(f.n):t.n])
 }
 
 // hashBytes is stable over runs, machines and versions: it is kept in

@@ -168,7 +168,7 @@ func TestSpecsAreChecked(t *testing.T) {
 		{[]Spec{{File: "/a", Stdin: true}}, "source 1: a source is exactly one of"},
 		{[]Spec{{File: "/a"}, {File: "a"}}, "source 2: a: not an absolute path"},
 		{[]Spec{{File: "/[a"}}, "source 1: /[a: syntax error in pattern"},
-		{[]Spec{{Stdin: true}, {Stdin: true}}, "standard input can be read by one source only"},
+		{[]Spec{{Stdin: true}, {Stdin: true}}, "only one source can read standard input"},
 	} {
 		if _, err := New(tt.specs, Options{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: got %v, want %q", tt.specs, err, tt.want)

@@ -23,10 +23,21 @@ type follower struct {
 	// are read in this order; only the last one can be the file that path names.
 	chain []*segment
 
-	// aside is where rotated files ended that were there before f, or were left
-	// by the run before and not found yet.
-	aside       map[fileID]Pos
-	listedFirst bool      // aside was made, but for
+	// past is where files were read to that are no longer open, the last closed
+	// one last: what is found again of them is not read again. pastPos is the
+	// last of them as a position keeps them.
+	past    []Pos
+	pastPos *Pos
+	// truncatedHead is how a file began that was truncated last. A copy that was
+	// made while it was written to may hold less of it than was read.
+	truncatedHead []byte
+
+	crowded   time.Time // when a file was closed that may still be written to
+	crowdTold bool      // that one was
+
+	dir string // where rotation moves files to, when not beside the log
+
+	listedFirst bool      // past holds what was there first, but for
 	missedFrom  time.Time // what was written since, which is not to be left out
 
 	relist    time.Time       // what was rotated since is tried again, if any, and
@@ -94,7 +105,7 @@ func (f *follower) stalest() int {
 		if !s.atEnd || s.packed != nil {
 			continue
 		}
-		if stalest < 0 || s.grown.Before(f.chain[stalest].grown) {
+		if stalest < 0 || s.silentSince().Before(f.chain[stalest].silentSince()) {
 			stalest = i
 		}
 	}
@@ -112,12 +123,16 @@ func (f *follower) posAfter(i int, now time.Time) Pos {
 		}
 	}
 	pos := f.chain[newest].pos()
+	if f.lastSame.Before(now) && !f.lastSame.IsZero() {
+		now = f.lastSame // what came and was rotated away since is not in the chain
+	}
 	for _, s := range f.chain[newest+1:] {
 		if t := s.unreadSince(); !t.IsZero() && t.Before(now) {
 			now = t
 		}
 	}
 	pos.Time = now.UnixNano()
+	pos.Older, pos.Dir = f.pastPos, f.dir
 	if newest > 0 {
 		pos.Older = f.olderPos(newest - 1)
 	}
@@ -127,6 +142,7 @@ func (f *follower) posAfter(i int, now time.Time) Pos {
 // olderPos is where chain[i] and those before it were read to.
 func (f *follower) olderPos(i int) *Pos {
 	pos := f.chain[i].pos()
+	pos.Older = f.pastPos
 	if i > 0 {
 		pos.Older = f.olderPos(i - 1)
 	}

@@ -304,3 +304,8 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// stampsOf reads the stamps of every origin in one way.
+func stampsOf(stamp func([]byte) (int64, bool)) func(*Origin) func([]byte) (int64, bool) {
+	return func(*Origin) func([]byte) (int64, bool) { return stamp }
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func followJournal(ctx context.Context, st *stream) {
 			backoff = journalBackoff
 		}
 		if err == nil {
-			err = errors.New("journalctl ended")
+			err = errors.New("journalctl exited")
 		}
 		if !st.wait(ctx, err, backoff) {
 			return
@@ -190,7 +191,7 @@ func (j *journal) explain(err error) error {
 		if j.pos.Offset == 0 {
 			j.pos.Offset = j.pos.Time / 1e3
 		}
-		return fmt.Errorf("the position %q is refused; going on by time: %w", j.pos.Cursor, err)
+		return fmt.Errorf("journalctl refuses the position %q; continuing by time: %w", j.pos.Cursor, err)
 	}
 	return err
 }
@@ -239,21 +240,63 @@ func (m *JournalMatch) name() string {
 	return strings.Join(append(append([]string{name}, m.Files...), m.args()...), " ")
 }
 
-// args are the matches in journalctl's syntax: values of one field are
-// alternatives, "+" separates alternatives of several.
-func (m JournalMatch) args() []string {
-	var groups [][]string
-	var units, idents []string
-	for _, u := range m.Units {
+// FullUnits are the units with their suffix.
+func (m *JournalMatch) FullUnits() []string {
+	units := make([]string, len(m.Units))
+	for i, u := range m.Units {
 		if !strings.Contains(u, ".") {
 			u += ".service"
 		}
+		units[i] = u
+	}
+	return units
+}
+
+// Trusted reports whether each entry that m selects is selected by a field that
+// its writer cannot choose, and users whether each is by the writer's account.
+func (m *JournalMatch) Trusted() (all, users bool) {
+	all = len(m.Identifiers) == 0 && len(m.Containers) == 0 && len(m.Units)+len(m.Raw) > 0
+	users = all && len(m.Units) == 0
+	for rest, more := m.Raw, len(m.Raw) > 0; more; {
+		var group []string
+		i := slices.Index(rest, "+")
+		if more = i >= 0; more {
+			group, rest = rest[:i], rest[i+1:]
+		} else {
+			group = rest
+		}
+		unit, user := false, false
+		for _, match := range group {
+			field, value, _ := strings.Cut(match, "=")
+			switch field {
+			case "_UID", "_SYSTEMD_OWNER_UID":
+				user = true
+			case "_SYSTEMD_UNIT", "_SYSTEMD_CGROUP", "_SYSTEMD_SLICE":
+				unit = true
+			case "_TRANSPORT":
+				unit = unit || value == "kernel" || value == "audit"
+			}
+		}
+		all, users = all && (unit || user), users && user
+	}
+	return all, users
+}
+
+// args are the matches in journalctl's syntax: values of one field are
+// alternatives, "+" separates alternatives of several.
+func (m *JournalMatch) args() []string {
+	var groups [][]string
+	var units, idents, containers []string
+	for _, u := range m.FullUnits() {
 		units = append(units, "_SYSTEMD_UNIT="+u)
 	}
 	for _, id := range m.Identifiers {
 		idents = append(idents, "SYSLOG_IDENTIFIER="+id)
 	}
-	for _, g := range [][]string{units, idents, m.Raw} {
+	for _, name := range m.Containers {
+		containers = append(containers, "CONTAINER_NAME="+name)
+	}
+	for _, g := range [][]string{units, idents, containers, m.Raw} {
 		if len(g) > 0 {
 			groups = append(groups, g)
 		}

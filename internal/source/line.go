@@ -18,10 +18,22 @@ type Origin struct {
 	// Name is what a person calls it ("/var/log/auth.log", "journal") and the
 	// key of its Pos in a snapshot.
 	Name string
+	// Path is the absolute name of the log that rules know it by, without what a
+	// rotation appended, when Name is not that: of replayed files
+	// and copies.
+	Path string
 	// Service and Format are the hints of the rules file, empty to sniff.
 	Service, Format string
 	// Spec is the index of the configured source it belongs to.
 	Spec int
+}
+
+// Listed is the name that the rules know the origin by.
+func (o *Origin) Listed() string {
+	if o.Path != "" {
+		return o.Path
+	}
+	return o.Name
 }
 
 // Pos is a place to resume reading after, small enough to keep per batch.
@@ -34,29 +46,60 @@ type Pos struct {
 	Offset int64  `json:"offset,omitempty"`    // bytes of whole lines handed on; of the journal, the last entry's __REALTIME_TIMESTAMP
 	Line   int64  `json:"line,omitempty"`      // lines handed on, for messages only
 	Cursor string `json:"cursor,omitempty"`    // the journal's
-	// Time is when the lines up to here were read, or, when newer files are unread,
-	// when the first of these was written; Unix nanoseconds. What was rotated and
-	// written later than this is unread, but for Older.
+	// Tail is the hash of the TailLen bytes before Offset. With Print it decides
+	// whether a file is the one that was read here: an inode is reused.
+	Tail    uint64 `json:"tail,omitempty"`
+	TailLen int64  `json:"tail_len,omitempty"`
+	// Time is when the name was last known to lead to the newest file, or, when
+	// newer files are unread, when the first of these was written; Unix
+	// nanoseconds. What was rotated and written later than this is unread, except
+	// for what the content of Older shows to be read.
 	Time int64 `json:"time,omitempty"`
 	// Older is the file before this one, when something may still write to it:
 	// a rotated file whose writer has not let go. It is never changed once set.
 	Older *Pos `json:"older,omitempty"`
+	// Closed marks an older file that was read to its end and given up. It is
+	// remembered because a late line, or a copy of it, would be read again.
+	Closed bool `json:"closed,omitempty"`
+	// Dir is the directory that rotation moves files to, when it is another one.
+	Dir string `json:"dir,omitempty"`
 	// Twin names the origin that carries the same lines, when this one stands
 	// by for it and hands none on.
 	Twin string `json:"twin,omitempty"`
 }
 
 // Entry is what the journal itself says of a line, which its writer cannot
-// choose (systemd.journal-fields(7), the fields that begin with "_"), and the
-// tag that it can.
+// choose (systemd.journal-fields(7), the fields that begin with "_"), and what
+// the writer says: Ident and Container.
 type Entry struct {
-	Time   int64  // Unix nanoseconds, of __REALTIME_TIMESTAMP or _SOURCE_REALTIME_TIMESTAMP
-	Ident  []byte // SYSLOG_IDENTIFIER, else _COMM: chosen by the writer
-	PID    uint32 // SYSLOG_PID, else _PID
-	UID    int64  // _UID, -1 when the entry has none
-	Exe    []byte // _EXE, empty when unknown
-	Unit   []byte // _SYSTEMD_UNIT
-	Kernel bool   // _TRANSPORT=kernel
+	Time      int64     // Unix nanoseconds, of __REALTIME_TIMESTAMP or _SOURCE_REALTIME_TIMESTAMP
+	Ident     []byte    // SYSLOG_IDENTIFIER, else _COMM: chosen by the writer
+	Container []byte    // CONTAINER_NAME: chosen by the writer, which is a container's runtime if Unit says so
+	PID       uint32    // SYSLOG_PID, else _PID
+	UID       int64     // _UID, -1 when the entry has none
+	Exe       []byte    // _EXE, empty when the process ended before journald looked at it
+	Unit      []byte    // _SYSTEMD_UNIT, likewise
+	Transport Transport // _TRANSPORT
+}
+
+// Transport is how an entry came into the journal.
+type Transport uint8
+
+const (
+	OtherTransport  Transport = iota // syslog, native, journald's own, audit
+	KernelTransport                  // the kernel's log
+	StdoutTransport                  // what a service printed, cut at newlines
+)
+
+// TransportOf reads a value of _TRANSPORT.
+func TransportOf(value []byte) Transport {
+	switch string(value) {
+	case "kernel":
+		return KernelTransport
+	case "stdout":
+		return StdoutTransport
+	}
+	return OtherTransport
 }
 
 // Line is one line, without its line ending. Its bytes alias the batch's
@@ -65,7 +108,11 @@ type Line struct {
 	Text   []byte
 	Number int64  // 1-based in the file being read, 0 when unknown
 	Entry  *Entry // of a journal line, nil for others
-	Cut    bool   // it was longer than the limit; Text is its beginning
+	// Cut says that it was longer than the limit and Text is its beginning. Of a
+	// longer JSON object Text has all fields, with long strings cut off, and Cut is
+	// false. Two parts of one text never stand beside each other, so that no
+	// position in it is a client's choice.
+	Cut bool
 }
 
 // Batch is a run of consecutive lines of one origin that were read at once. It

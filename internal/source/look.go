@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 )
 
@@ -25,6 +26,7 @@ func (e *engine) look(f *follower) {
 		e.freshen(f, cur, info)
 		f.lastSame, f.gone = now, nil
 		e.addUnfinished(f, cur, now)
+		e.addGrown(f, cur, now)
 		return
 	}
 	if o := e.byFile[info.fileID]; o != nil && o != f {
@@ -37,6 +39,7 @@ func (e *engine) look(f *follower) {
 		f.lastSame, f.gone = now, nil
 		return
 	}
+	f.noteDir(cur)
 	e.open(f, info, now)
 }
 
@@ -73,6 +76,7 @@ func (e *engine) lost(f *follower, err error) {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		now := time.Now()
+		f.noteDir(f.current())
 		f.fresh = false // it will be new, all of it unread
 		e.resumeWithout(f, now)
 		e.setAside(f)
@@ -86,7 +90,7 @@ func (e *engine) lost(f *follower, err error) {
 
 // open makes the file that the name of f leads to the newest of the chain.
 func (e *engine) open(f *follower, seen fileInfo, now time.Time) {
-	s, err := openSegment(f.path, f.maxLine, now)
+	s, err := openSegment(f.path, f.maxLine)
 	if err != nil {
 		if f.fresh && f.unread != seen.fileID {
 			f.unread, f.unreadAt = seen.fileID, seen.size
@@ -99,12 +103,17 @@ func (e *engine) open(f *follower, seen fileInfo, now time.Time) {
 		n, _ := s.h.ReadAt(head[:], 0)
 		if p := packingOf(head[:n]); p != nil {
 			s.close()
-			e.lost(f, fmt.Errorf("compressed by %s: not a log that is written to", p.name))
+			e.lost(f, fmt.Errorf("compressed by %s: not a live log", p.name))
 			return
 		}
 	}
 	f.gone = nil
+	was := f.current()
 	e.place(f, s, now)
+	s.expect(s.head()) // it may be truncated before it is read
+	if was != nil && was.rotated == newest {
+		was.rotated, was.rotatedAt = rotatedAway, now
+	}
 	e.add(f, s)
 	e.setAside(f)
 	e.bound(f)
@@ -125,8 +134,8 @@ func (e *engine) place(f *follower, s *segment, now time.Time) {
 	case !f.lastSame.IsZero():
 		// The name may have led to other files since it was last looked at.
 		e.addMissed(f, s, f.lastSame.Add(-clockTick))
-		e.fromClosed(s)
-	case e.fromClosed(s): // another name led to it until now
+		e.fromElsewhere(s)
+	case e.fromElsewhere(s): // another name led to it until now
 	case fresh:
 		e.begin(f, s)
 	}
@@ -136,10 +145,10 @@ func (e *engine) place(f *follower, s *segment, now time.Time) {
 // to files.
 const clockTick = 20 * time.Millisecond
 
-// fromClosed goes on where the file was left, if it was open before.
-func (e *engine) fromClosed(s *segment) bool {
+// fromElsewhere goes on where the file was left under another name.
+func (e *engine) fromElsewhere(s *segment) bool {
 	p, ok := e.closedAt[s.fileID]
-	return ok && s.packed == nil && e.resumeAt(s, p.Pos)
+	return ok && e.resumeAt(s, p)
 }
 
 // setAside remembers where the rotated files end that are not to be read because
@@ -149,54 +158,20 @@ func (e *engine) setAside(f *follower) {
 		return
 	}
 	f.listedFirst = true
-	for _, sib := range siblings(f.path) {
-		_, left := f.aside[sib.fileID]
+	for _, sib := range f.siblings() {
 		unread := !f.missedFrom.IsZero() && !sib.mtime.Before(f.missedFrom)
+		left := slices.ContainsFunc(f.past, func(p Pos) bool { return sib.fileID == fileID{p.Dev, p.Ino} })
 		if left || unread || e.byFile[sib.fileID] != nil || isCompressedName(sib.path) {
 			continue
 		}
-		s, err := openSegment(sib.path, f.maxLine, time.Now())
+		s, err := openSegment(sib.path, f.maxLine)
 		if err != nil {
 			continue // nor will it be read later
 		}
 		s.startAtEnd(s.size)
-		f.aside[s.fileID] = s.pos()
+		f.remember(s.pos())
 		s.close()
 	}
-}
-
-// fromBefore goes on where the rotated file s was left, or where it ended when
-// f came.
-func (e *engine) fromBefore(f *follower, s *segment) {
-	if e.fromClosed(s) {
-		return
-	}
-	if s.packed == nil {
-		if p, ok := f.aside[s.fileID]; ok {
-			e.resumeAt(s, p)
-		}
-		return
-	}
-	var left Pos // the one that tells most of it
-	for _, p := range f.aside {
-		if p.PLen > left.PLen && (fingerprint{p.Print, p.PLen}).begins(s.head()) {
-			left = p
-		}
-	}
-	if err := s.skip(left.Offset); err != nil {
-		e.report(f.path, fmt.Errorf("reading %s: %w", s.path, err))
-	}
-}
-
-// resumeAt goes on at p in s when s is the file of p, and reports whether it is.
-func (e *engine) resumeAt(s *segment, p Pos) bool {
-	print := fingerprint{p.Print, p.PLen}
-	if s.fileID != (fileID{p.Dev, p.Ino}) || s.size < p.Offset || !print.matches(s.h) {
-		return false
-	}
-	s.resume(p.Offset, p.Line)
-	s.print = print
-	return true
 }
 
 // add appends s to the chain and listens to it.

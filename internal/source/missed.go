@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 )
-
-// relists is how often the rotated files are listed anew because they changed
-// their names meanwhile.
-const relists = 10
 
 // relistFor is how long those that cannot be read yet are tried: about as long
 // as a file may take to be packed until its beginning can be read.
@@ -33,7 +30,7 @@ func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
 // could be read.
 func (e *engine) addSince(f *follower, s *segment, t time.Time) bool {
 	for range relists {
-		failed, stale := e.addListed(f, s, writtenSince(siblings(f.path), t))
+		failed, stale := e.addListed(f, s, f.writtenSince(t))
 		if !stale {
 			e.tellFailed(f, failed)
 			return len(failed) == 0
@@ -79,6 +76,23 @@ func (e *engine) addUnfinished(f *follower, s *segment, now time.Time) {
 	}
 }
 
+// crowdedFor is how long files are looked at that were closed although they were
+// still written to.
+const crowdedFor = 10 * time.Minute
+
+// addGrown reads what was written to files after they were closed for want of
+// room.
+func (e *engine) addGrown(f *follower, s *segment, now time.Time) {
+	if f.crowded.IsZero() || now.Sub(f.crowded) > crowdedFor {
+		return
+	}
+	known := len(f.chain)
+	e.extend(f, s, func() { e.addSince(f, s, now.Add(time.Hour)) })
+	if len(f.chain) > known {
+		e.noteCrowd(f)
+	}
+}
+
 // missedWithout puts into the chain what came under the name and was rotated
 // away since it was last looked at: the next file may be long in coming.
 func (e *engine) missedWithout(f *follower, now time.Time) {
@@ -97,18 +111,25 @@ func (e *engine) missedWithout(f *follower, now time.Time) {
 // extend has what add appends to the chain put before s, if there is one, and
 // read.
 func (e *engine) extend(f *follower, s *segment, add func()) {
-	known := len(f.chain)
+	before := len(f.chain)
 	if s != nil {
-		f.chain = f.chain[:known-1]
+		before--
 	}
-	add()
-	if s != nil {
-		f.chain = append(f.chain, s)
-	}
-	if len(f.chain) > known {
+	if e.insert(f, before, add) {
 		e.bound(f)
 		e.enqueue(f)
 	}
+}
+
+// insert has what add appends to the chain put before chain[i], and reports
+// whether there was anything. Meanwhile the chain is whole: a file that is open
+// must not be opened again, wherever it stands.
+func (e *engine) insert(f *follower, i int, add func()) bool {
+	known := len(f.chain)
+	add()
+	added := slices.Clone(f.chain[known:])
+	f.chain = slices.Insert(f.chain[:known:known], i, added...)
+	return len(added) > 0
 }
 
 // addListed appends what addMissed wants of list, and returns why it could not
@@ -124,42 +145,27 @@ func (e *engine) addListed(f *follower, s *segment, list []sibling) (failed []er
 			return nil, true
 		case err != nil:
 			failed = append(failed, err)
+		case missed.packed != nil && len(missed.first) == 0:
+			missed.close() // a packed empty file
 		case missed.fileID != sib.fileID:
 			missed.close()
 			return nil, true
-		case e.known(f, missed) || s != nil && s.hasCopy(missed):
+		case s != nil && s.isCopiedBy(missed):
 			missed.close()
 		default:
-			e.fromBefore(f, missed)
-			e.add(f, missed)
+			missed, err = e.recognise(f, missed)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, true
+			}
+			if err != nil {
+				failed = append(failed, unfinished(sib.path, err))
+			} else if missed != nil {
+				missed.rotated = rotatedAway
+				e.add(f, missed)
+			}
 		}
 	}
 	return failed, false
-}
-
-// known reports whether a rotated file, just opened, was read, or is a copy,
-// compressed or not, of one that is open or was, or of an empty one.
-func (e *engine) known(f *follower, s *segment) bool {
-	if s.packed != nil && len(s.first) == 0 {
-		return true
-	}
-	for _, o := range f.chain {
-		if o.fileID == s.fileID || o.hasCopy(s) {
-			return true
-		}
-	}
-	head := s.head()
-	for id, c := range e.closedAt {
-		print := fingerprint{c.Print, c.PLen}
-		switch {
-		case c.path != f.path:
-		case id != s.fileID && print.isOf(head):
-			return true
-		case id == s.fileID && c.finished && print.begins(head):
-			return true
-		}
-	}
-	return false
 }
 
 // openSibling opens a rotated file at its start.
@@ -167,7 +173,7 @@ func (e *engine) openSibling(f *follower, sib sibling) (*segment, error) {
 	if isCompressedName(sib.path) {
 		return openPacked(sib.path, e.pool, f.maxLine)
 	}
-	s, err := openSegment(sib.path, f.maxLine, time.Now())
+	s, err := openSegment(sib.path, f.maxLine)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", sib.path, err)
 	}

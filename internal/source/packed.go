@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,7 @@ import (
 
 // errUnfinished says that a compressed file ends too early to tell what it is:
 // somebody is writing it.
-var errUnfinished = errors.New("not yet written to its end")
+var errUnfinished = errors.New("not completely written yet")
 
 // openPacked opens a finished file, compressed or not, at its start.
 func openPacked(path string, pool *pools, maxLine int) (*segment, error) {
@@ -32,6 +33,7 @@ func openPacked(path string, pool *pools, maxLine int) (*segment, error) {
 	}
 	s := &segment{path: path, h: -1, fileInfo: info, print: printOf(head), first: head, packed: u, finished: true}
 	s.stream = newLineReader(io.MultiReader(bytes.NewReader(head), u), pool, maxLine)
+	s.stream.enc = encodingOf(head)
 	return s, nil
 }
 
@@ -43,12 +45,17 @@ func unfinished(path string, err error) error {
 	return err
 }
 
-// skip goes on at the offset off of a packed file's content, or at its end
-// when that comes before. Nothing was read of it yet.
-func (s *segment) skip(off int64) error {
-	if _, err := io.CopyN(io.Discard, s.stream.r, off); err != nil && err != io.EOF {
-		return err
+// contentSize is how many bytes a gzip file holds when it is unpacked, by its
+// trailer (RFC 1952, ISIZE, modulo 2^32), -1 for other files. One that is not yet
+// written to its end, or has several members, says something else.
+func (s *segment) contentSize() int64 {
+	var last [4]byte
+	h := handle(s.packed.fd())
+	if !s.packed.gzip || s.size < 18 {
+		return -1
 	}
-	s.off, s.stream.off, s.stream.known = off, off, off == 0
-	return nil
+	if _, err := h.ReadAt(last[:], s.size-4); err != nil {
+		return -1
+	}
+	return int64(binary.LittleEndian.Uint32(last[:]))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -79,6 +80,37 @@ func TestPackedCopyOfAFileThatIsStillWrittenToIsKnown(t *testing.T) {
 	s.want("three")
 }
 
+// The commonest rotation made at home, of several logs: gzip frees the inode of
+// one copy, and the copy of the next log gets it.
+func TestLoopThatCopiesTruncatesAndPacksIsReadOnce(t *testing.T) {
+	need(t, "gzip")
+	sh := need(t, "sh")
+	dir := t.TempDir()
+	var logs []*os.File
+	for i := range 4 {
+		logs = append(logs, openAppend(t, filepath.Join(dir, fmt.Sprintf("app%d.log", i))))
+	}
+	c := &counter{t: t}
+	r := startSet(t, Options{}, Spec{File: filepath.Join(dir, "*.log")})
+	r.caughtUp()
+	for range rounds() {
+		for _, f := range logs {
+			c.write(f, 1+rand.IntN(20))
+		}
+		r.until("the lines", func() bool { return len(r.lines) >= c.next })
+		cmd := exec.Command(sh, "-c", `for f in *.log; do cp $f $f.1; : > $f; gzip -f $f.1; done`)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for _, f := range logs {
+		c.write(f, 1)
+	}
+	c.check(r)
+}
+
 // Names change while they are gone through.
 func TestStaleListOfRotatedFilesIsSeen(t *testing.T) {
 	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
@@ -91,7 +123,7 @@ func TestStaleListOfRotatedFilesIsSeen(t *testing.T) {
 		t.Error("a file that has another name now counts as looked at")
 	}
 	print := printOf([]byte("unseen\n"))
-	got := s.findCopy(f, list, Pos{Print: print.hash, PLen: print.n})
+	got, _ := s.findCopy(f, list, Pos{Print: print.hash, PLen: print.n})
 	if got == nil {
 		t.Fatal("a copy that has another name now is not found")
 	}

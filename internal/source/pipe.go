@@ -113,7 +113,7 @@ const pollGood = 2000
 func newPoller(ctx context.Context, fd int, good func() bool) (*poller, error) {
 	wake, end, err := newWake()
 	if err != nil {
-		return nil, fmt.Errorf("making a descriptor to wake by: %w", err)
+		return nil, fmt.Errorf("creating a wake-up descriptor: %w", err)
 	}
 	p := &poller{fd: fd, good: good, wake: wake, wakeEnd: end, told: make(chan struct{})}
 	p.stop = context.AfterFunc(ctx, func() {

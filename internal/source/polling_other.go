@@ -4,7 +4,7 @@ package source
 
 import "errors"
 
-var errNoInotify = errors.New("no inotify on this system")
+var errNoInotify = errors.New("this system has no inotify")
 
 // needsPolling: the names that files are watched by, /proc/self/fd/N, are
 // Linux's.

@@ -23,12 +23,18 @@ func (e *engine) read(ctx context.Context, f *follower) {
 		b, err := s.next(e.pool)
 		switch {
 		case err == nil && b == nil:
+			if s.rotated == rotatedAway {
+				s.rotated = rotatedRead
+			}
 			if i == len(f.chain)-1 {
 				f.ailing = ""
 			}
 			i++
 		case err == nil:
 			blocks++ // files with nothing to read do not use up the turn
+			if s.rotated == rotatedRead {
+				s.rotated = writtenLate
+			}
 			if !e.deliver(ctx, f, i, b) {
 				return
 			}
@@ -38,7 +44,7 @@ func (e *engine) read(ctx context.Context, f *follower) {
 		case errors.Is(err, errRefilled):
 			blocks++
 			e.addCopies(f, i, s.grown.Add(-clockTick))
-			s.grown = time.Now()
+			s.grown = s.writtenAt()
 		case errors.Is(err, io.EOF):
 			e.remove(f, i)
 		default:
@@ -137,10 +143,10 @@ func (e *engine) standBy(f *follower, batch *Batch, now time.Time) {
 
 func (e *engine) reportTwin(name, before, now string) {
 	if now != "" {
-		e.report(name, fmt.Errorf("stands by: %s has the same lines", now))
+		e.report(name, fmt.Errorf("standby: %s has the same lines", now))
 		return
 	}
-	e.report(name, fmt.Errorf("is used again: its lines no longer come from %s", before))
+	e.report(name, fmt.Errorf("in use again: %s no longer has the same lines", before))
 }
 
 // truncated starts chain[i] anew. What was unread of it may be in a copy that
@@ -149,53 +155,28 @@ func (e *engine) truncated(f *follower, i int) {
 	s := f.chain[i]
 	left := s.pos()
 	if s.scanned > 0 {
-		e.report(f.path, f.note("truncated within a line"))
+		e.report(f.path, f.note("truncated in the middle of a line"))
 	}
+	f.truncatedHead = bytes.Clone(s.start)
 	s.restart()
-	dup := e.findCopy(f, writtenSince(siblings(f.path), s.grown.Add(-clockTick)), left)
-	if dup == nil {
-		return
-	}
-	f.chain = slices.Insert(f.chain, i, dup)
-	e.addCopies(f, i+1, dup.mtime) // it may have been truncated again since
-}
-
-// addCopies puts copies of chain[i], made since t and unread, before it. One
-// that is being made, or of what the file holds now, is none of them: that is
-// read from the file.
-func (e *engine) addCopies(f *follower, i int, t time.Time) {
-	cur := f.chain[i].head()
-	f.chain[i].expect(cur)
-	for _, sib := range writtenSince(siblings(f.path), t) {
-		if e.byFile[sib.fileID] != nil {
-			continue
-		}
-		dup, err := openPacked(sib.path, e.pool, f.maxLine)
-		if err != nil {
-			if !errors.Is(err, errUnfinished) {
-				e.report(f.path, err)
-			}
-			continue
-		}
-		head := dup.head()
-		if m := min(len(head), len(cur)); e.known(f, dup) || e.wasLeft(f, dup) || len(head) == 0 || m > 0 && bytes.Equal(head[:m], cur[:m]) {
-			dup.close()
-			continue
-		}
+	f.remember(left)
+	since := s.grown.Add(-clockTick)
+	dup, _ := e.findCopy(f, writtenSince(f.siblings(), since), left)
+	if dup != nil {
+		since = dup.mtime
 		f.chain = slices.Insert(f.chain, i, dup)
 		i++
 	}
+	e.addCopies(f, i, since) // it may have been truncated again since
 }
 
-// wasLeft reports whether s, a rotated file, is no copy but one that was read
-// before or was there first.
-func (e *engine) wasLeft(f *follower, s *segment) bool {
-	for _, p := range []Pos{e.closedAt[s.fileID].Pos, f.aside[s.fileID]} {
-		if p.PLen > 0 && (fingerprint{p.Print, p.PLen}).begins(s.first) {
-			return true
-		}
-	}
-	return false
+// addCopies puts copies of chain[i], made since t and unread, before it; those
+// that are still being packed follow later. A copy of what the file holds now is
+// none of them: that is read from the file.
+func (e *engine) addCopies(f *follower, i int, t time.Time) {
+	s := f.chain[i]
+	s.expect(s.head())
+	e.insert(f, i, func() { e.addMissed(f, s, t) })
 }
 
 // remove gives up chain[i], and remembers how far it was read in case its
@@ -203,7 +184,7 @@ func (e *engine) wasLeft(f *follower, s *segment) bool {
 func (e *engine) remove(f *follower, i int) {
 	s := f.chain[i]
 	if half := s.half(); half > 0 && i < len(f.chain)-1 {
-		e.report(f.path, f.note("%s ends in half a line of %d bytes, which is not handed on", s.path, half))
+		e.report(f.path, f.note("%s ends with an incomplete line of %d bytes, which is ignored", s.path, half))
 	}
 	if s.packed == nil {
 		delete(e.byFile, s.fileID)
@@ -214,17 +195,13 @@ func (e *engine) remove(f *follower, i int) {
 		}
 		delete(e.closedAt, id)
 	}
-	e.closedAt[s.fileID] = closed{s.pos(), f.path, s.finished}
+	p := s.pos()
+	if s.packed == nil {
+		e.closedAt[s.fileID] = p
+	}
+	f.remember(p)
 	s.close()
 	f.chain = slices.Delete(f.chain, i, i+1)
-}
-
-// closed is where a file of a follower was read to when it was closed, and
-// whether it cannot have grown since.
-type closed struct {
-	Pos
-	path     string
-	finished bool
 }
 
 // maxClosed bounds how many files are remembered after they were closed.
@@ -237,7 +214,7 @@ func (e *engine) fail(f *follower, i int, err error) {
 	named := i == len(f.chain)-1 && s.packed == nil && f.gone == nil
 	switch {
 	case !named:
-		e.report(f.path, f.note("reading %s: %w: its rest may be lost", s.path, err))
+		e.report(f.path, f.note("reading %s: %w: the rest of it may be lost", s.path, err))
 	case f.ailing != err.Error():
 		e.report(f.path, fmt.Errorf("reading: %w", err))
 	}
@@ -260,10 +237,19 @@ func (e *engine) retire(f *follower) {
 		if s.links == 0 {
 			quiet = min(quiet, deletedQuiet)
 		}
-		if now.Sub(s.grown) >= quiet {
+		if now.Sub(s.silentSince()) >= quiet {
 			e.remove(f, i)
 		}
 	}
+}
+
+// noteCrowd says, once, that rotated files were closed that are written to.
+func (e *engine) noteCrowd(f *follower) {
+	if f.crowdTold {
+		return
+	}
+	f.crowdTold = true
+	e.report(f.path, f.note("programs still write to more than %d rotated files: the others are read about a second late, and lines written shortly before a file is deleted may be lost", maxOlder))
 }
 
 // bound gives up files over maxOlder that were read to their end, those first
@@ -275,6 +261,10 @@ func (e *engine) bound(f *follower) {
 		if i < 0 {
 			return
 		}
+		if f.chain[i].rotated == writtenLate {
+			e.noteCrowd(f)
+		}
+		f.crowded = time.Now()
 		e.remove(f, i)
 	}
 }

@@ -11,18 +11,26 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // ReadOptions are for ReadFiles. The zero value is usable.
 type ReadOptions struct {
-	// Stamp reads a line's own time in Unix nanoseconds. Without it the files
-	// of one log are ordered by the time they were last written.
-	Stamp func(line []byte) (int64, bool)
-	// MaxLine is the longest line in bytes; a longer one is cut. Default 64 KiB.
+	// Stamp returns what reads the own time of an origin's lines, in Unix
+	// nanoseconds. Without it the files of one log are ordered by the time they
+	// were last written.
+	Stamp func(o *Origin) func(line []byte) (int64, bool)
+	// MaxLine is the longest line in bytes; a longer one is cut. Default 1 MiB.
 	MaxLine int
 	// Service and Format are hints for the parser, handed on in Origin.
 	Service, Format string
+	// As, when set, is the name that the rules know the files by; see Origin.Path.
+	// Spec is then the index of their source, -1 for none.
+	As   string
+	Spec int
+	// Bytes, when set, counts the bytes read of files, before they are unpacked.
+	Bytes *atomic.Int64
 	// Stdin is what "-" names; nil is the process's standard input.
 	Stdin io.Reader
 }
@@ -35,8 +43,7 @@ type ReadOptions struct {
 //
 // emit owns each batch until it releases it; Backlog is set, Arrival is when
 // the file was last written (no line of it can be younger), and Origin.Spec is
-// -1. A file that
-// cannot be read, or only in part, does not keep the others from being read:
+// -1 unless ReadOptions.As is set. A file that cannot be read, or only in part, does not keep the others from being read:
 // ReadFiles returns all such errors. An error of emit or of ctx ends it.
 func ReadFiles(ctx context.Context, paths []string, o ReadOptions, emit func(*Batch) error) error {
 	if o.MaxLine <= 0 {
@@ -44,8 +51,8 @@ func ReadFiles(ctx context.Context, paths []string, o ReadOptions, emit func(*Ba
 	}
 	var pool pools
 	var errs []error
-	for _, path := range orderFiles(paths, o.Stamp) {
-		origin := &Origin{Name: path, Service: o.Service, Format: o.Format, Spec: -1}
+	for _, path := range orderFiles(paths, o) {
+		origin := o.origin(path)
 		err := readFile(ctx, origin, &pool, o, emit)
 		var stop stopError
 		if errors.As(err, &stop) {
@@ -56,12 +63,20 @@ func ReadFiles(ctx context.Context, paths []string, o ReadOptions, emit func(*Ba
 	return errors.Join(errs...)
 }
 
+func (o *ReadOptions) origin(path string) *Origin {
+	spec := -1
+	if o.As != "" {
+		spec = o.Spec
+	}
+	return &Origin{Name: path, Path: o.As, Service: o.Service, Format: o.Format, Spec: spec}
+}
+
 // stopError ends reading for good.
 type stopError struct{ error }
 
 func readFile(ctx context.Context, origin *Origin, pool *pools, o ReadOptions, emit func(*Batch) error) error {
 	written := lastWritten(origin.Name)
-	u, err := openInput(origin, o.Stdin)
+	u, err := openInput(origin, o)
 	if err != nil {
 		return err
 	}
@@ -98,11 +113,12 @@ func lastWritten(path string) time.Time {
 }
 
 // openInput opens the file that origin names, and names standard input.
-func openInput(origin *Origin, stdin io.Reader) (*unpacked, error) {
+func openInput(origin *Origin, o ReadOptions) (*unpacked, error) {
 	if origin.Name != "-" {
-		return openUnpacked(origin.Name)
+		return openCounted(origin.Name, o.Bytes)
 	}
 	origin.Name = "stdin"
+	stdin := o.Stdin
 	if stdin == nil {
 		stdin = os.Stdin
 	}
@@ -124,7 +140,7 @@ func pathless(err error) error {
 
 // orderFiles puts the files of one log together and in the order of their
 // content.
-func orderFiles(paths []string, stamp func([]byte) (int64, bool)) []string {
+func orderFiles(paths []string, o ReadOptions) []string {
 	type input struct {
 		sibling
 		place int // of its log
@@ -146,8 +162,8 @@ func orderFiles(paths []string, stamp func([]byte) (int64, bool)) []string {
 			continue // nothing to order
 		}
 		in.fileInfo, _ = statPath(in.path)
-		if stamp != nil {
-			in.at, in.known = firstStamp(in.path, stamp)
+		if o.Stamp != nil {
+			in.at, in.known = firstStamp(in.path, o.Stamp(o.origin(in.path)))
 		}
 	}
 	slices.SortStableFunc(inputs, func(a, b input) int {

@@ -93,7 +93,7 @@ func TestReadFilesOrdersOneLogByItsContent(t *testing.T) {
 		for i := range paths {
 			paths[i] = a(paths[i])
 		}
-		all, err := readAll(t, ReadOptions{Stamp: leadingNumber}, paths...)
+		all, err := readAll(t, ReadOptions{Stamp: stampsOf(leadingNumber)}, paths...)
 		want := []string{"app.log.2.gz:1:10 a", "app.log.1:1:no stamp", "app.log.1:2:20 b", "app.log:1:30 c", "app.log:2:31 c", "other.log:1:5 o"}
 		if err != nil || !slices.Equal(all, want) {
 			t.Errorf("%q:\n got %q, %v\nwant %q", paths, all, err, want)
@@ -111,7 +111,7 @@ func TestReadFilesOrdersAroundAFileWithoutATime(t *testing.T) {
 		paths = append(paths, path)
 	}
 	for range len(paths) {
-		all, err := readAll(t, ReadOptions{Stamp: leadingNumber}, paths...)
+		all, err := readAll(t, ReadOptions{Stamp: stampsOf(leadingNumber)}, paths...)
 		want := []string{"app.log.1:1:10 a", "app.log.2:1:20 b", "app.log.4:1:30 c"}
 		if err != nil || !slices.Equal(all, want) {
 			t.Errorf("%q:\n got %q, %v\nwant %q", paths, all, err, want)

@@ -113,7 +113,7 @@ func TestHalfALineAtARotatedEndIsSaid(t *testing.T) {
 	r.wantTexts("whole", "next")
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if want := "ends in half a line of 30 bytes"; !strings.Contains(r.problems[0], want) {
+	if want := "ends with an incomplete line of 30 bytes"; !strings.Contains(r.problems[0], want) {
 		t.Errorf("got %q, want %q", r.problems[0], want)
 	}
 }
@@ -129,8 +129,66 @@ func TestManyRotationsKeepFewFilesOpen(t *testing.T) {
 		appendTo(t, path, fmt.Sprintf("line %d\n", i))
 		r.until("the line", func() bool { return len(r.lines) == i+1 })
 	}
-	if n := len(opened(t, dir)); n > maxOlder+1 {
-		t.Errorf("%d files are open, want no more than %d", n, maxOlder+1)
+	r.until("few files to be open", func() bool { return len(opened(t, dir)) <= maxOlder+1 })
+	if notes := r.Status()[0].Notes; len(notes) > 0 {
+		t.Errorf("got notes %q, want none: nobody writes to what was closed", notes)
+	}
+}
+
+// A file that was closed for want of room is still read, and status says that
+// it is read late.
+func TestFileClosedAmongManyIsStillRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.log")
+	var writers []*os.File
+	lines := 0
+	s := startStepped(t, Options{}, Spec{File: path})
+	for i := range maxOlder + 2 {
+		writers = append(writers, openAppend(t, path))
+		s.step()
+		must(t, os.Rename(path, fmt.Sprintf("%s.%d", path, i)))
+		writeFile(t, path, "")
+		s.step()
+		var want []string
+		for _, w := range writers {
+			lines++
+			want = append(want, fmt.Sprintf("late %d", lines))
+			fmt.Fprintln(w, want[len(want)-1])
+		}
+		s.step()
+		slices.SortFunc(s.lines, func(a, b got) int { return strings.Compare(a.text, b.text) })
+		slices.Sort(want)
+		s.want(want...)
+	}
+	notes := s.list[0].snapshot().Notes
+	if want := "more than 16 rotated files"; len(notes) == 0 || !strings.Contains(notes[0], want) {
+		t.Errorf("got notes %q, want %q", notes, want)
+	}
+}
+
+// After a restart the file that was silent for the longest goes first, not the
+// one that was opened first, which is the newest.
+func TestLongestSilentFileIsClosedFirstAfterARestart(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+	s := startStepped(t, Options{}, Spec{File: path})
+	rotate := func(i int) {
+		appendTo(t, path, fmt.Sprintf("%d\n", i))
+		s.step()
+		must(t, os.Rename(path, fmt.Sprintf("%s.%d", path, i)))
+		writeFile(t, path, "")
+		s.step()
+	}
+	rotate(0)
+	rotate(1)
+	appendTo(t, path, "2\n")
+	s.step()
+	s.want("0", "1", "2")
+	ago(t, path+".0", 4)
+	ago(t, path+".1", 9)
+	s = startStepped(t, Options{Saved: s.stop(), Quiet: time.Hour}, Spec{File: path})
+	rotate(3)
+	f := s.list[0]
+	if i := f.stalest(); i < 0 || f.chain[i].path != path+".1" {
+		t.Errorf("%d of %d goes first, want the one that was silent for the longest", i, len(f.chain))
 	}
 }
 

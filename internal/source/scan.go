@@ -135,7 +135,7 @@ func (e *engine) follow(path string, i int, spec Spec) {
 	if len(e.list) >= maxFollowed {
 		if !e.fullTold {
 			e.fullTold = true
-			e.report(path, errors.New("not followed: too many files"))
+			e.report(path, errors.New("not read: too many files"))
 		}
 		return
 	}
@@ -143,7 +143,6 @@ func (e *engine) follow(path string, i int, spec Spec) {
 		path: path, glob: hasMeta(spec.File), pattern: spec.File, origin: &origin,
 		maxLine: e.opts.maxLine(spec), since: e.opts.since(spec),
 		fresh: e.stoodThere(path, spec), backlog: true, check: true,
-		aside:  map[fileID]Pos{},
 		status: Status{Name: path, State: Starting},
 	}
 	if pos := e.saved.get(path); pos != (Pos{}) {

@@ -14,26 +14,40 @@ type segment struct {
 	h    handle // of a plain file; -1 when packed
 	fileInfo
 	print fingerprint
+	start []byte // what print covers, of a plain file
 
 	// scanned bytes after off hold no newline: a half line, which is read
 	// again when its end is there, so that nothing is kept of it.
 	off, scanned int64
+	tail         tail // the bytes before off
 	splitter
 
 	packed *unpacked // of a compressed file, with its reader
 	stream *lineReader
 	first  []byte // of a packed file: its content's beginning
 
-	cutTold  int64     // of the cut lines, those in the status
-	holed    bool      // it was truncated, and may begin with a hole
-	empty    bool      // it was, when it was looked at, and nothing was read since
-	emptyAt  time.Time // when it was last written to then
-	finished bool      // nobody writes to it: it ends at its end
-	atEnd    bool
-	seen     bool      // at the end, and not changed since without its time showing it
-	grown    time.Time // when it last grew, or was opened
-	wake     *waker
+	cutTold   int64     // of the cut lines, those in the status
+	holed     bool      // it was truncated, and may begin with a hole
+	empty     bool      // it was, when it was looked at, and nothing was read since
+	emptyAt   time.Time // when it was last written to then
+	finished  bool      // nobody writes to it: it ends at its end
+	atEnd     bool
+	seen      bool      // at the end, and not changed since without its time showing it
+	grown     time.Time // when it was last written to
+	rotated   phase     // how far its rotation has come
+	rotatedAt time.Time
+	wake      *waker
 }
+
+// phase is how far the rotation of a file has come, as far as we know.
+type phase int
+
+const (
+	newest      phase = iota
+	rotatedAway       // a newer file was found
+	rotatedRead       // and it was read to its end since
+	writtenLate       // and written to since: its writer has not noticed
+)
 
 // errTruncated says that a file is not what was read before: it shrank, or
 // its beginning changed.
@@ -43,15 +57,23 @@ var errTruncated = errors.New("truncated")
 // truncated away, unseen, only a copy of it shows.
 var errRefilled = errors.New("empty and written to")
 
-func openSegment(path string, maxLine int, now time.Time) (*segment, error) {
+func openSegment(path string, maxLine int) (*segment, error) {
 	h, info, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return &segment{
-		path: path, h: h, fileInfo: info, grown: now,
-		splitter: splitter{max: maxLine, known: true},
-	}, nil
+	s := &segment{path: path, h: h, fileInfo: info, splitter: splitter{max: maxLine, known: true}}
+	s.grown = s.writtenAt()
+	return s, nil
+}
+
+// writtenAt is when the file was last written to. It is not when that was seen:
+// a copy that keeps the file's times (cp -p) must not look older.
+func (s *segment) writtenAt() time.Time {
+	if now := time.Now(); now.Before(s.mtime) {
+		return now
+	}
+	return s.mtime
 }
 
 // head reads the beginning of the file, as much as a fingerprint covers,
@@ -63,17 +85,6 @@ func (s *segment) head() []byte {
 	b := make([]byte, printMax)
 	n, _ := s.h.ReadAt(b, 0)
 	return b[:n]
-}
-
-// hasCopy reports whether o is a copy of s. One that is compressed may hold its
-// beginning only: it is still being made, or s was written to since. The
-// fingerprint knows s as it was before a truncation that nobody noticed yet.
-func (s *segment) hasCopy(o *segment) bool {
-	copied := o.head()
-	if s.print.isOf(copied) {
-		return true
-	}
-	return len(copied) > 0 && isCompressedName(o.path) && bytes.HasPrefix(s.head(), copied)
 }
 
 // close gives up the file. It must not be used afterwards.
@@ -90,7 +101,8 @@ func (s *segment) close() {
 
 // resume sets the offset, and the number of the line before it.
 func (s *segment) resume(off, line int64) {
-	s.off, s.scanned = off, 0
+	s.resumeAfter(off)
+	s.enc = encodingOf(s.head())
 	s.number, s.known = line, line > 0 || off == 0
 }
 
@@ -98,7 +110,7 @@ func (s *segment) resume(off, line int64) {
 // not append leaves a hole before what it writes next, which read skips.
 func (s *segment) restart() {
 	s.resume(0, 0)
-	s.print = fingerprint{}
+	s.setPrint(nil)
 	s.holed, s.empty = true, true
 }
 
@@ -121,17 +133,38 @@ func (s *segment) skipNULs(pool *pools, off int64) int64 {
 // otherwise when it is read, it was truncated in between.
 func (s *segment) expect(head []byte) {
 	if s.packed == nil && s.off == 0 && s.print.n == 0 {
+		s.setPrint(head)
+	}
+}
+
+// setPrint takes head for the start of the file, at most printMax bytes.
+func (s *segment) setPrint(head []byte) {
+	s.print, s.start = fingerprint{}, append(s.start[:0], head...)
+	if len(head) > 0 {
 		s.print = printOf(head)
 	}
 }
 
 // pos is where the segment was read to.
 func (s *segment) pos() Pos {
-	p := Pos{Dev: s.dev, Ino: s.ino, Print: s.print.hash, PLen: s.print.n, Offset: s.off}
+	t := &s.tail
+	if s.stream != nil {
+		t = &s.stream.before
+	}
+	last := t.print()
+	p := Pos{Dev: s.dev, Ino: s.ino, Print: s.print.hash, PLen: s.print.n, Offset: s.off, Tail: last.hash, TailLen: last.n}
 	if s.known {
 		p.Line = s.number
 	}
 	return p
+}
+
+// silentSince is when a file was rotated, or last grew after that.
+func (s *segment) silentSince() time.Time {
+	if s.rotatedAt.After(s.grown) {
+		return s.rotatedAt
+	}
+	return s.grown
 }
 
 // unreadSince is when s, of which nothing was handed on, was last written to,
@@ -175,14 +208,14 @@ func (s *segment) next(pool *pools) (*block, error) {
 	if err != nil {
 		return nil, err
 	}
-	grew := info.size != s.size
+	grew, shrank := info.size != s.size, info.size < s.size
 	if !grew && s.atEnd && s.seen && info.mtime.Equal(s.mtime) {
 		s.fileInfo = info
 		return nil, nil // as it was left
 	}
 	s.fileInfo, s.seen = info, false
-	if s.size < s.off {
-		return nil, errTruncated
+	if s.size < s.off || shrank {
+		return nil, errTruncated // also if nothing was read of it yet
 	}
 	if s.refilled() {
 		return nil, errRefilled
@@ -194,7 +227,7 @@ func (s *segment) next(pool *pools) (*block, error) {
 	// A change within the kernel's clock tick would not show in its time.
 	s.atEnd, s.seen = b == nil, b == nil && time.Since(s.mtime) > clockTick
 	if grew {
-		s.grown = time.Now() // not when truncated: a copy is younger than this
+		s.grown = s.writtenAt() // not when truncated: a copy is younger than this
 	}
 	return b, nil
 }
@@ -219,37 +252,43 @@ func (s *segment) refilled() bool {
 // began as before when it was read: it may have been truncated and have grown
 // past the offset.
 func (s *segment) read(pool *pools) (*block, error) {
+	long := 0 // how much the next line takes, once that is known
 	if s.scanned > 0 {
-		end, err := s.findNewline(pool)
+		end, next, err := s.findNewline(pool)
 		if err != nil || end < 0 {
 			return nil, err
 		}
 		if end-s.off > int64(s.max) {
-			return s.readCut(pool, end)
+			return s.readCut(pool, end, next)
 		}
+		long = int(next - s.off)
 	}
-	b := pool.get(s.blockSize())
+	b := pool.get(max(s.blockSize(), long))
 	n, err := s.h.ReadAt(b.bytes, s.off)
 	if err != nil && err != io.EOF {
 		b.put()
 		return nil, err
 	}
-	if s.off == 0 && s.holed && n > 0 && b.bytes[0] == 0 {
+	if s.off == 0 {
+		s.enc = encodingOf(b.bytes[:n])
+	}
+	if s.off == 0 && s.holed && n > 0 && b.bytes[0] == 0 && s.enc == utf8Text {
 		b.put()
-		s.off = s.skipNULs(pool, 0)
+		s.resumeAfter(s.skipNULs(pool, 0))
 		s.takePrint()
 		return s.read(pool)
 	}
 	if s.off == 0 && s.print.n == 0 {
-		s.print = printOf(b.bytes[:min(n, printMax)])
+		s.setPrint(b.bytes[:min(n, printMax)])
 	} else if err := s.verify(pool, int64(n)); err != nil {
 		b.put()
 		return nil, err
 	}
 	lines, used := s.split(b.bytes[:n], b.lines)
 	b.lines = lines
+	s.tail.add(b.bytes[:used])
 	s.off += int64(used)
-	s.scanned = int64(n - used)
+	s.scanned = s.enc.whole(int64(n - used))
 	if used > 0 {
 		return b, nil
 	}
@@ -260,41 +299,42 @@ func (s *segment) read(pool *pools) (*block, error) {
 	return nil, nil
 }
 
-// blockSize is a size that fits what is there to read, and one line.
+// blockSize is a size that fits what is there to read.
 func (s *segment) blockSize() int {
 	if s.size-s.off <= smallBlock {
 		return smallBlock
 	}
-	return max(largeBlock, s.max+2)
+	return largeBlock
 }
 
-// findNewline looks for the end of the half line and returns its offset, -1
-// when it is not there yet.
-func (s *segment) findNewline(pool *pools) (int64, error) {
+// findNewline looks for the end of the half line and returns its offset and that
+// of the next line, -1 when it is not there yet.
+func (s *segment) findNewline(pool *pools) (end, next int64, err error) {
 	b := pool.get(int(min(max(s.size-s.off-s.scanned, 1), largeBlock)))
 	defer b.put()
 	for {
 		n, err := s.h.ReadAt(b.bytes, s.off+s.scanned)
 		if err != nil && err != io.EOF {
-			return -1, err
+			return -1, -1, err
 		}
-		at := bytes.IndexByte(b.bytes[:n], '\n')
-		if at >= 0 {
-			return s.off + s.scanned + int64(at), nil
+		from := s.off + s.scanned
+		if at, after := s.enc.newline(b.bytes[:n], false); at >= 0 {
+			return from + int64(at), from + int64(after), nil
 		}
 		if err := s.verify(pool, s.scanned+int64(n)); err != nil {
-			return -1, err
+			return -1, -1, err
 		}
-		s.scanned += int64(n)
+		s.scanned = s.enc.whole(s.scanned + int64(n))
 		if n < len(b.bytes) {
-			return -1, nil
+			return -1, -1, nil
 		}
-		s.scanned = s.h.data(s.off+s.scanned) - s.off // there is no newline in a hole
+		s.scanned = s.enc.whole(s.h.data(s.off+s.scanned) - s.off) // there is no newline in a hole
 	}
 }
 
-// readCut reads the beginning of a line that ends at end and is over the limit.
-func (s *segment) readCut(pool *pools, end int64) (*block, error) {
+// readCut reads the beginning of a line that ends at end and is over the limit;
+// the one after it begins at next.
+func (s *segment) readCut(pool *pools, end, next int64) (*block, error) {
 	b := pool.get(s.max + 2)
 	n, err := s.h.ReadAt(b.bytes[:min(int64(s.max+2), end-s.off)], s.off)
 	if err != nil && err != io.EOF {
@@ -305,12 +345,55 @@ func (s *segment) readCut(pool *pools, end int64) (*block, error) {
 		b.put()
 		return nil, err
 	}
-	b.lines = append(b.lines, s.line(b.bytes[:n]))
-	s.resumeAfter(end + 1)
+	text := b.bytes[:n]
+	if n > 0 && text[0] == '{' && s.enc == utf8Text {
+		short, err := s.squeezeTo(pool, end)
+		if err != nil {
+			b.put()
+			return nil, err
+		}
+		if short != nil {
+			text = short
+		}
+	}
+	if len(text) > s.max {
+		b.lines = append(b.lines, s.line(text))
+	} else {
+		b.lines = append(b.lines, s.shortened(text))
+	}
+	s.resumeAfter(next)
 	return b, nil
 }
 
-func (s *segment) resumeAfter(off int64) { s.off, s.scanned = off, 0 }
+// squeezeTo shortens the JSON object that ends at end, nil when that is not
+// enough. It reads the line once, however long.
+func (s *segment) squeezeTo(pool *pools, end int64) ([]byte, error) {
+	b := pool.get(largeBlock)
+	defer b.put()
+	q := squeezer{max: s.max}
+	for off := s.off; off < end && !q.full; {
+		n, err := s.h.ReadAt(b.bytes[:min(int64(len(b.bytes)), end-off)], off)
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if n == 0 {
+			return nil, errTruncated
+		}
+		q.add(b.bytes[:n])
+		off += int64(n)
+	}
+	short, ok := q.line()
+	if !ok {
+		return nil, nil
+	}
+	return bytes.TrimSuffix(short, []byte("\r")), nil
+}
+
+// resumeAfter goes on at off, which need not follow what was read before.
+func (s *segment) resumeAfter(off int64) {
+	s.off, s.scanned = off, 0
+	s.tail.load(s.h, off)
+}
 
 // verify tells whether n bytes just read at the offset belong to the file
 // that was read before, and lengthens the fingerprint as long as it is short.
@@ -325,16 +408,27 @@ func (s *segment) verify(pool *pools, n int64) error {
 	if err != nil && err != io.EOF {
 		return err
 	}
-	if !s.print.begins(buf[:m]) {
+	if !s.print.begins(buf[:m]) || !s.follows(buf[:m]) {
 		if s.stillOld(n) {
 			return nil
 		}
 		return errTruncated
 	}
 	if int64(m) > s.print.n {
-		s.print = printOf(buf[:m])
+		s.setPrint(buf[:m])
 	}
 	return nil
+}
+
+// follows reports whether the bytes before the offset are those that were read
+// there. head is the start of the file.
+func (s *segment) follows(head []byte) bool {
+	if s.off <= int64(len(head)) {
+		return s.tail.n == 0 || bytes.Equal(head[s.off-int64(s.tail.n):s.off], s.tail.bytes[:s.tail.n])
+	}
+	var now tail
+	now.load(s.h, s.off)
+	return now.n < s.tail.n || bytes.Equal(now.bytes[now.n-s.tail.n:now.n], s.tail.bytes[:s.tail.n])
 }
 
 // stillOld reports whether the n bytes just read can only be from before a

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // take returns what a segment gives until there is nothing now.
@@ -47,7 +46,7 @@ func FuzzSegment(f *testing.F) {
 		w, err := os.Create(path)
 		must(t, err)
 		defer w.Close()
-		s, err := openSegment(path, int(limit), time.Now())
+		s, err := openSegment(path, int(limit))
 		must(t, err)
 		defer s.close()
 		var pool pools
@@ -81,7 +80,7 @@ func TestSegmentNoticesATruncation(t *testing.T) {
 		{"changed after the fingerprint", long[:printMax] + "X" + long[printMax+1:], nil},
 	} {
 		path := writeFile(t, filepath.Join(t.TempDir(), "a.log"), long)
-		s, err := openSegment(path, defaultMaxLine, time.Now())
+		s, err := openSegment(path, defaultMaxLine)
 		must(t, err)
 		var pool pools
 		take(t, s, &pool)

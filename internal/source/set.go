@@ -103,7 +103,7 @@ func checkAll(specs []Spec) error {
 		}
 	}
 	if stdin > 1 {
-		errs = append(errs, errors.New("standard input can be read by one source only"))
+		errs = append(errs, errors.New("only one source can read standard input"))
 	}
 	return errors.Join(errs...)
 }
@@ -150,7 +150,7 @@ func (s *Set) begin(ctx context.Context, e *engine, m *streams) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running {
-		return errors.New("the sources run already")
+		return errors.New("the sources are already running")
 	}
 	s.running = true
 	s.waitFor = 1 // the engine
@@ -172,7 +172,7 @@ func (s *Set) newEngine(out chan<- *Batch) *engine {
 		send:      func(ctx context.Context, b *Batch) bool { return send(ctx, out, b) },
 		followers: map[string]*follower{},
 		byFile:    map[fileID]*follower{},
-		closedAt:  map[fileID]closed{},
+		closedAt:  map[fileID]Pos{},
 		scanned:   map[string]bool{},
 		wake:      make(chan struct{}, 1),
 		caughtUp:  s.arrived,

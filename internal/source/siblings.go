@@ -83,6 +83,66 @@ func siblings(path string) []sibling {
 	return found[max(0, len(found)-maxSiblings):]
 }
 
+// siblings lists the rotated files of f, also where rotation moves them to.
+func (f *follower) siblings() []sibling {
+	list := siblings(f.path)
+	if f.dir == "" {
+		return list
+	}
+	for name := range namesOf(f.path) {
+		list = appendRotated(list, filepath.Join(f.dir, filepath.Base(name)))
+	}
+	slices.SortFunc(list, olderFirst)
+	return list[max(0, len(list)-maxSiblings):]
+}
+
+// noteDir learns where rotation moves the log's files to (logrotate's olddir)
+// from the name that the kernel gives the file that was open.
+func (f *follower) noteDir(s *segment) {
+	if s == nil || s.packed != nil {
+		return
+	}
+	now, err := os.Readlink(s.h.procPath())
+	if err != nil {
+		return
+	}
+	dir, base := filepath.Split(now)
+	dir = filepath.Clean(dir)
+	for name := range namesOf(f.path) {
+		if dir == filepath.Dir(name) {
+			return
+		}
+	}
+	for name := range namesOf(f.path) {
+		if isRotated(base, filepath.Base(name)) {
+			f.dir = dir
+		}
+	}
+}
+
+// maxSubdirs bounds the directories that are searched for a rotated file that
+// is not where it was expected.
+const maxSubdirs = 64
+
+// dirsBelow lists the directories beside the log that may be its olddir.
+func (f *follower) dirsBelow() (dirs []string) {
+	for name := range namesOf(f.path) {
+		entries, _ := os.ReadDir(filepath.Dir(name))
+		for _, e := range entries {
+			if e.IsDir() && len(dirs) < maxSubdirs {
+				dirs = append(dirs, filepath.Join(filepath.Dir(name), e.Name()))
+			}
+		}
+	}
+	return dirs
+}
+
+// writtenSince lists the rotated files of f that were last written since t, and
+// older ones that were closed and have grown.
+func (f *follower) writtenSince(t time.Time) []sibling {
+	return slices.DeleteFunc(f.siblings(), func(s sibling) bool { return s.mtime.Before(t) && !f.hasGrown(s) })
+}
+
 // maxLinks is how many symbolic links are followed; the kernel gives up at 40.
 const maxLinks = 40
 

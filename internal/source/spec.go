@@ -38,6 +38,7 @@ type Spec struct {
 type JournalMatch struct {
 	Units       []string // _SYSTEMD_UNIT, ".service" is added when no suffix is given
 	Identifiers []string // SYSLOG_IDENTIFIER
+	Containers  []string // CONTAINER_NAME, which Docker's and Podman's journal drivers set
 	// Raw holds FIELD=value matches and "+", passed on to journalctl as they
 	// are (see journalctl(1), "Matches").
 	Raw []string
@@ -53,16 +54,17 @@ type Options struct {
 	// Since is where an origin without a saved position starts: at the first
 	// line of that time, or at the end when zero.
 	Since time.Time
-	// Stamp reads a line's own time in Unix nanoseconds. With it, Since finds
-	// its line by bisection; without it, whole files younger than Since are read.
-	Stamp func(line []byte) (int64, bool)
+	// Stamp returns what reads the own time of an origin's lines, in Unix
+	// nanoseconds. With it, Since finds its line by bisection; without it, whole
+	// files younger than Since are read.
+	Stamp func(o *Origin) func(line []byte) (int64, bool)
 	// Poll is how often a file is looked at where the kernel cannot tell of
 	// changes (network file systems, no inotify left). Default 250 ms.
 	Poll time.Duration
 	// Quiet is how long a rotated file is kept open after its last growth, for
 	// a writer that has not noticed yet. Default 30 s.
 	Quiet time.Duration
-	// MaxLine is the longest line in bytes; a longer one is cut. Default 64 KiB.
+	// MaxLine is the longest line in bytes; a longer one is cut. Default 1 MiB.
 	MaxLine int
 	// Report is told of problems, from the goroutines of Run; it must not block.
 	Report func(Problem)
@@ -122,7 +124,7 @@ type Status struct {
 }
 
 const (
-	defaultMaxLine = 64 << 10
+	defaultMaxLine = 1 << 20
 	defaultPoll    = 250 * time.Millisecond
 	defaultQuiet   = 30 * time.Second
 	minMaxLine     = 256
@@ -178,7 +180,7 @@ func (s Spec) check() error {
 		}
 	}
 	if n != 1 {
-		return fmt.Errorf("a source is exactly one of a file, the journal, auth, stdin and a pipe; this one is %d of them", n)
+		return fmt.Errorf("a source is exactly one of file, journal, auth, stdin and pipe; this one has %d of them", n)
 	}
 	for _, path := range []string{s.File, s.Pipe} {
 		if path != "" && !filepath.IsAbs(path) {

@@ -4,15 +4,14 @@ import "bytes"
 
 // startAtEnd begins after the last whole line of the first size bytes.
 func (s *segment) startAtEnd(size int64) {
-	at := min(size, s.size)
+	s.enc = encodingOf(s.head())
+	at := s.enc.whole(min(size, s.size))
 	s.resume(s.lineStart(at), 0)
 	s.takePrint()
 }
 
 func (s *segment) takePrint() {
-	if print, err := takePrint(s.h); err == nil {
-		s.print = print
-	}
+	s.setPrint(s.head())
 }
 
 // lineStart is the offset just after the last newline before at, and 0 when
@@ -25,8 +24,8 @@ func (s *segment) lineStart(at int64) int64 {
 		if err != nil {
 			return at
 		}
-		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
-			return from + int64(i) + 1
+		if next := s.enc.lastLine(buf[:n]); next >= 0 {
+			return from + int64(next)
 		}
 		end = from
 		if end == 0 {
@@ -40,10 +39,11 @@ func (s *segment) lineStart(at int64) int64 {
 // by bisection: logs are written in order. Lines without a stamp belong to
 // the one before.
 func (s *segment) startSince(since int64, stamp func([]byte) (int64, bool)) {
-	low, high := int64(0), s.size // the line is in between, or the next stamped one
+	s.enc = encodingOf(s.head())
+	low, high := int64(0), s.enc.whole(s.size) // the line is in between, or the next stamped one
 	any := func(int64) bool { return true }
 	for high-low > largeBlock {
-		mid := low + (high-low)/2
+		mid := s.enc.whole(low + (high-low)/2)
 		start, at, ok := s.findStamp(mid, high, stamp, any)
 		if ok && at < since {
 			low = start
@@ -63,27 +63,27 @@ func (s *segment) startSince(since int64, stamp func([]byte) (int64, bool)) {
 // whose stamp is good. It reads what is in between once.
 func (s *segment) findStamp(off, end int64, stamp func([]byte) (int64, bool), good func(int64) bool) (start, at int64, ok bool) {
 	if off > 0 {
-		off = s.nextLine(off - 1)
+		off = s.nextLine(off - s.enc.unitSize())
 	}
 	buf := make([]byte, largeBlock)
 	for off < end {
 		n, err := s.h.ReadAt(buf[:min(int64(len(buf)), s.size-off)], off)
 		rest := buf[:n]
 		for off < end {
-			i := bytes.IndexByte(rest, '\n')
+			i, next := s.enc.newline(rest, false)
 			if i < 0 {
 				break
 			}
-			if at, ok := stamp(bytes.TrimSuffix(rest[:i], []byte("\r"))); ok && good(at) {
+			if at, ok := stamp(bytes.TrimSuffix(s.enc.text(rest[:i]), []byte("\r"))); ok && good(at) {
 				return off, at, true
 			}
-			off, rest = off+int64(i)+1, rest[i+1:]
+			off, rest = off+int64(next), rest[next:]
 		}
 		switch {
 		case err != nil || n < len(buf) && len(rest) == n:
 			return 0, 0, false
 		case len(rest) == n: // the beginning of a line longer than the block
-			if at, ok := stamp(rest); ok && good(at) {
+			if at, ok := stamp(s.enc.text(rest)); ok && good(at) {
 				return off, at, true
 			}
 			off = s.nextLine(off + int64(n))
@@ -98,13 +98,13 @@ func (s *segment) nextLine(off int64) int64 {
 	buf := make([]byte, smallBlock)
 	for off < s.size {
 		n, err := s.h.ReadAt(buf, off)
-		if i := bytes.IndexByte(buf[:n], '\n'); i >= 0 {
-			return off + int64(i) + 1
+		if i, next := s.enc.newline(buf[:n], false); i >= 0 {
+			return off + int64(next)
 		}
 		if err != nil {
 			break
 		}
-		off = s.h.data(off + int64(n)) // there is no newline in a hole
+		off = s.enc.whole(s.h.data(off + int64(n))) // there is no newline in a hole
 	}
 	return s.size
 }

@@ -12,12 +12,15 @@ type lineReader struct {
 	r    io.Reader
 	pool *pools
 	splitter
-	off  int64 // bytes of whole lines handed on
-	rest []byte
-	skip bool  // within a line over the limit, whose beginning is in rest
-	over int64 // bytes of that line that were dropped
-	err  error // of the reader
-	size int   // of the next block: small while little comes at once
+	off    int64 // bytes of whole lines handed on
+	before tail  // the last of them
+	rest   []byte
+	skip   bool  // within a line over the limit, whose beginning is in rest
+	over   int64 // bytes of that line that were dropped
+	// squeeze gets all of that line, when it is JSON.
+	squeeze *squeezer
+	err     error // of the reader
+	size    int   // of the next block: small while little comes at once
 	// last hands on what follows the last newline, as a line, at the end.
 	last bool
 }
@@ -30,7 +33,7 @@ func newLineReader(r io.Reader, pool *pools, maxLine int) *lineReader {
 // there are none left. It blocks as long as the reader does.
 func (s *lineReader) next() (*block, error) {
 	for s.err == nil {
-		b := s.pool.get(max(s.size, len(s.rest)+smallBlock))
+		b := s.pool.get(max(s.size, len(s.rest)+max(smallBlock, len(s.rest))))
 		n := copy(b.bytes, s.rest)
 		var m int
 		m, s.err = s.r.Read(b.bytes[n:])
@@ -53,20 +56,43 @@ func (s *lineReader) next() (*block, error) {
 // feed cuts the first end bytes of b, of which those from start on are new.
 func (s *lineReader) feed(b *block, start, end int) {
 	from := 0
+	if s.off == 0 && !s.skip {
+		s.enc = encodingOf(b.bytes[:end])
+	}
 	if s.skip {
-		n := bytes.IndexByte(b.bytes[start:end], '\n')
+		n, next := s.enc.newline(b.bytes[start:end], (int64(start)+s.over)&1 == 1)
 		if n < 0 {
 			s.over += int64(end - start)
+			if s.squeeze != nil {
+				s.squeeze.add(b.bytes[start:end])
+			}
 			return
 		}
-		b.lines = append(b.lines, s.line(b.bytes[:start]))
-		s.off += int64(start) + s.over + int64(n) + 1
-		s.skip, s.over, from = false, 0, start+n+1
+		b.lines = append(b.lines, s.longLine(b.bytes[:start], b.bytes[start:start+n]))
+		s.off += int64(start) + s.over + int64(next)
+		s.before.n = 0
+		s.before.add(b.bytes[start : start+next])
+		s.skip, s.over, from = false, 0, start+next
 	}
 	var used int
 	b.lines, used = s.split(b.bytes[from:end], b.lines)
+	s.before.add(b.bytes[from : from+used])
 	s.off += int64(used)
 	s.keep(b.bytes[from+used : end])
+}
+
+// longLine makes a line of one over the limit, of which rest was kept, and which
+// ends in last.
+func (s *lineReader) longLine(rest, last []byte) Line {
+	q := s.squeeze
+	s.squeeze = nil
+	if q != nil {
+		q.add(last)
+		if short, ok := q.line(); ok {
+			return s.shortened(bytes.TrimSuffix(short, []byte("\r")))
+		}
+	}
+	return s.line(rest)
 }
 
 // keep holds the half line that a block ends in, of which no more than shows
@@ -75,6 +101,10 @@ func (s *lineReader) keep(half []byte) {
 	s.rest = append(s.rest[:0], half[:min(len(half), s.max+2)]...)
 	if len(half) > s.max+1 {
 		s.skip, s.over = true, int64(len(half)-len(s.rest))
+		if half[0] == '{' && s.enc == utf8Text {
+			s.squeeze = &squeezer{max: s.max}
+			s.squeeze.add(half)
+		}
 	}
 	if len(half) == 0 && cap(s.rest) > smallBlock {
 		s.rest = nil
@@ -88,7 +118,7 @@ func (s *lineReader) tail() *block {
 	}
 	b := s.pool.get(len(s.rest))
 	n := copy(b.bytes, s.rest)
-	b.lines = append(b.lines, s.line(b.bytes[:n]))
+	b.lines = append(b.lines, s.longLine(b.bytes[:n], nil))
 	s.off += int64(n) + s.over
 	s.rest, s.over, s.skip = nil, 0, false
 	return b

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
@@ -73,6 +74,7 @@ func packingOf(head []byte) *packing {
 type unpacked struct {
 	io.Reader
 	packed bool
+	gzip   bool
 	free   func()
 	file   io.Closer
 }
@@ -106,16 +108,35 @@ func unpack(r io.Reader, file io.Closer) (*unpacked, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
-	return &unpacked{Reader: z, packed: true, free: free, file: file}, nil
+	return &unpacked{Reader: z, packed: true, gzip: p.name == "gzip", free: free, file: file}, nil
 }
 
 // openUnpacked opens path like unpack.
-func openUnpacked(path string) (*unpacked, error) {
+func openUnpacked(path string) (*unpacked, error) { return openCounted(path, nil) }
+
+// counted adds what is read to n.
+type counted struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// openCounted is openUnpacked that adds the bytes read of the file to n, if set.
+func openCounted(path string, n *atomic.Int64) (*unpacked, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	u, err := unpack(f, f)
+	var r io.Reader = f
+	if n != nil {
+		r = counted{f, n}
+	}
+	u, err := unpack(r, f)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("reading %s: %w", path, err)

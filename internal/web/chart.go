@@ -47,7 +47,7 @@ func newChart(name string, ms []control.Minute, of func(control.Minute) uint64) 
 		h := max(2, int(float64(n)/float64(c.Top)*chartHeight))
 		c.Bars = append(c.Bars, bar{X: i * w, Y: chartHeight - h, W: w - 2, H: h, Title: fmt.Sprintf("%s: %d", m.At.Local().Format("15:04"), n)})
 	}
-	c.Said = fmt.Sprintf("%s over the last hour: %d in all", name, c.All)
+	c.Said = fmt.Sprintf("%s over the last hour: %d in total", name, c.All)
 	if c.Top > 0 {
 		c.Said += fmt.Sprintf(", at most %d, at %s", c.Top, at)
 	}

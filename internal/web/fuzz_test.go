@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stoplog/internal/control"
+	"stoplog/internal/httpd"
 )
 
 // FuzzRequests sends whatever to a site where somebody has logged in: nothing
@@ -21,13 +22,13 @@ func FuzzRequests(f *testing.F) {
 	f.Add("POST", "/login", "token=%00&do=block&target=%22", "localhost")
 	f.Add("POST", "/flag/set", "target=a;b=%zz&ttl=600", "evil.example")
 	d := &fake{found: []control.Block{blockOf("192.0.2.0/28")}}
-	b := visit(f, d, nil)
-	ts, err := ReadTokens(b.site.tokens)
+	b := visit(f, d, func(o *Options) { o.SessionFile = "" })
+	ts, err := httpd.ReadTokens(b.site.tokens)
 	if err != nil || len(ts) != 1 {
 		f.Fatal(ts, err)
 	}
 	f.Fuzz(func(t *testing.T, method, target, body, host string) {
-		cookie := b.site.sessions.begin(ts[0], time.Now())
+		cookie, _ := b.site.sessions.begin(ts[0], time.Now())
 		r, err := http.NewRequest(method, "http://x"+target, strings.NewReader(body))
 		if err != nil {
 			return // no request that a server would see

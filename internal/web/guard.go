@@ -41,29 +41,15 @@ func (s *site) guard(next http.Handler) http.Handler {
 
 // refuse tells why a request is not answered; 0: it is.
 func (s *site) refuse(r *http.Request) (code int, why string) {
-	addr, ok := peer(r)
 	switch {
-	case ok && !s.mayAsk(addr):
-		return http.StatusForbidden, "You may not ask from this address."
+	case s.clients != nil && !s.clients.HoldsPeer(r):
+		return http.StatusForbidden, "Your address is not allowed here."
 	case !s.ourName(r.Host):
-		return http.StatusMisdirectedRequest, "This page does not go by the name in your address bar. Use its address, or name it under listen.page.hosts."
+		return http.StatusMisdirectedRequest, "This page is not configured for the host name in your address bar. Use the IP address, or add the name to listen.page.hosts."
 	case r.Method != http.MethodGet && r.Method != http.MethodHead && !sameOrigin(r):
-		return http.StatusForbidden, "This order did not come from the page itself. Nothing was changed."
+		return http.StatusForbidden, "This request did not come from the page itself. Nothing was changed."
 	}
 	return 0, ""
-}
-
-// peer is the other end's address; not ok for a unix socket.
-func peer(r *http.Request) (netip.Addr, bool) {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}, false
-	}
-	return ap.Addr().Unmap().WithZone(""), true
-}
-
-func (s *site) mayAsk(addr netip.Addr) bool {
-	return len(s.clients) == 0 || slices.ContainsFunc(s.clients, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // ourName reports whether a Host header names this page. An attacker's name

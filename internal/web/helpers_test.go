@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"stoplog/internal/control"
+	"stoplog/internal/httpd"
 )
 
 // fake is a daemon in memory that remembers its orders.
@@ -29,6 +30,9 @@ type fake struct {
 	orders  []string // "block 192.0.2.7/32 1h0m0s because page:anna"
 	err     error
 	text    string // put wherever text of a log can be
+	inside  []control.Block
+	history []control.AuditEntry
+	asked   []control.HistoryQuery
 }
 
 func (f *fake) gave(what, target string, ttl time.Duration, reason, by string) (control.Answer, error) {
@@ -86,10 +90,19 @@ func (f *fake) Explain(_ context.Context, addr string) (control.Explanation, err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return control.Explanation{
-		Addr: addr, Blocked: f.found[:min(1, len(f.found))], KnownGood: []string{"a login " + f.text}, Allowed: f.allowed,
+		Addr: addr, Blocked: f.found[:min(1, len(f.found))], Inside: f.inside, InsideTotal: len(f.inside), Near: f.inside, NearTotal: len(f.inside) + 1, NearNet: "192.0.2.0/24",
+		Rules: []control.RuleText{{Name: "ssh-login" + f.text, About: f.text, Where: f.text, Text: "name: x\n" + f.text}}, KnownGood: []string{"a login " + f.text}, Allowed: f.allowed,
 		Levels:  []control.Level{{Rule: "ssh-login", Key: "192.0.2.0/28", Level: 3, Capacity: 5}},
-		History: []control.AuditEntry{{Time: time.Now(), What: "block", Prefix: "192.0.2.0/28", Reason: f.text, By: f.text}},
+		History: []control.AuditEntry{{Time: time.Now(), What: "block" + f.text, Prefix: "192.0.2.0/28", Rule: f.text, Reason: f.text, By: f.text, Count: 6, Points: 9, Evidence: []string{"line " + f.text}}},
 	}, f.err
+}
+
+func (f *fake) History(_ context.Context, q control.HistoryQuery) ([]control.AuditEntry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, q)
+	from := min(q.Offset, len(f.history))
+	return f.history[from:min(from+q.Limit, len(f.history))], f.err
 }
 
 func (f *fake) Allowed(context.Context) ([]control.AllowEntry, error) { return f.allowed, f.err }
@@ -121,6 +134,7 @@ func blockOf(prefix string) control.Block {
 type browser struct {
 	t      testing.TB
 	site   *site
+	opt    Options
 	h      http.Handler
 	cookie string
 	csrf   string
@@ -133,14 +147,16 @@ type browser struct {
 func visit(t testing.TB, d control.Daemon, change func(*Options)) *browser {
 	t.Helper()
 	b := &browser{t: t, log: &bytes.Buffer{}}
-	o := Options{Daemon: d, TokenFile: filepath.Join(t.TempDir(), "tokens"), Log: slog.New(slog.NewTextHandler(b.log, nil))}
+	dir := t.TempDir()
+	o := Options{Daemon: d, TokenFile: filepath.Join(dir, "tokens"), SessionFile: filepath.Join(dir, "page-sessions"), Log: slog.New(slog.NewTextHandler(b.log, nil))}
 	var err error
-	if b.secret, err = AddToken(o.TokenFile, "anna", time.Now()); err != nil {
+	if b.secret, err = httpd.AddToken(o.TokenFile, "anna", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if change != nil {
 		change(&o)
 	}
+	b.opt = o
 	if b.site, err = newSite(o); err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,9 @@ package web
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
+
+	"stoplog/internal/httpd"
 )
 
 // cookieName is of the session's cookie. Behind a proxy with TLS the name
@@ -44,11 +45,11 @@ func (s *site) showLogin(w http.ResponseWriter, r *http.Request) {
 
 func (s *site) askToLogIn(w http.ResponseWriter, code int, why string, d draft) {
 	v := loginView{Title: "Log in", Why: why, Draft: d}
-	ts, err := ReadTokens(s.tokens)
+	ts, err := httpd.ReadTokens(s.tokens)
 	switch {
 	case err != nil:
-		s.log.Warn("page", "problem", err.Error())
-		v.Why = "Nobody can log in: the tokens cannot be read. The daemon's log says why."
+		s.complain(err)
+		v.Why = "Login is not possible: the tokens cannot be read. See the daemon's log."
 	case len(ts) == 0:
 		v.NoToken = true
 	}
@@ -57,25 +58,24 @@ func (s *site) askToLogIn(w http.ResponseWriter, code int, why string, d draft) 
 
 func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	d, now := draftOf(r), time.Now()
-	addr, _ := peer(r)
-	place := placeOf(addr)
-	if wait := s.attempts.wait(place, now); wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-		s.askToLogIn(w, http.StatusTooManyRequests, fmt.Sprintf("Too many wrong tokens from your network. Wait %s, then try again.", span(wait+time.Second)), d)
-		return
-	}
-	ts, _ := ReadTokens(s.tokens) // what is wrong with it, askToLogIn tells
-	t, ok := match(ts, trimmed(r, "token"))
+	ts, _ := httpd.ReadTokens(s.tokens) // askToLogIn reports what is wrong with it
+	t, ok := httpd.FindToken(ts, trimmed(r, "token"))
 	if !ok {
-		s.attempts.wrong(place, now)
+		if wait := s.wrong.Wrong(r, now); wait > 0 {
+			httpd.TooMany(w, wait)
+			s.askToLogIn(w, http.StatusTooManyRequests, fmt.Sprintf("Too many wrong tokens from your address. Wait %s before you try again.", span(wait+time.Second)), d)
+			return
+		}
 		s.log.Warn("page: login refused", "addr", r.RemoteAddr)
-		s.askToLogIn(w, http.StatusUnauthorized, "This token is not right.", d)
+		s.askToLogIn(w, http.StatusUnauthorized, "Wrong token.", d)
 		return
 	}
 	if c, err := r.Cookie(cookieName(r)); err == nil {
-		s.sessions.end(c.Value) // an id from before the login is never kept
+		s.complain(s.sessions.end(c.Value)) // an id from before the login is never kept
 	}
-	http.SetCookie(w, cookie(r, s.sessions.begin(t, now), 0))
+	id, err := s.sessions.begin(t, now)
+	s.complain(err)
+	http.SetCookie(w, cookie(r, id, 0))
 	s.log.Info("page: login", "name", t.Name, "addr", r.RemoteAddr)
 	http.Redirect(w, r, d.URL(), http.StatusSeeOther)
 }
@@ -87,7 +87,7 @@ func (s *site) logout(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if c, err := r.Cookie(cookieName(r)); err == nil {
-			s.sessions.end(c.Value)
+			s.complain(s.sessions.end(c.Value))
 		}
 	}
 	http.SetCookie(w, cookie(r, "", -1))

@@ -21,8 +21,8 @@ type choice struct {
 // choices are all times that can be asked for; "0" is the rules' own or, for
 // an allowance, for good.
 var (
-	blockTimes = []choice{{"0", "as the rules say"}, {"600", "10 minutes"}, {"3600", "an hour"}, {"86400", "a day"}, {"604800", "a week"}, {"2592000", "30 days"}}
-	allowTimes = []choice{{"3600", "an hour"}, {"86400", "a day"}, {"604800", "a week"}, {"2592000", "30 days"}, {"0", "for good"}}
+	blockTimes = []choice{{"0", "as in the rules"}, {"600", "10 minutes"}, {"3600", "an hour"}, {"86400", "a day"}, {"604800", "a week"}, {"2592000", "30 days"}}
+	allowTimes = []choice{{"3600", "an hour"}, {"86400", "a day"}, {"604800", "a week"}, {"2592000", "30 days"}, {"0", "permanently"}}
 	flagTimes  = []choice{{"600", "10 minutes"}, {"3600", "an hour"}, {"7200", "2 hours"}, {"86400", "a day"}, {"604800", "a week"}}
 )
 
@@ -57,7 +57,7 @@ func (s *site) permitted(w http.ResponseWriter, r *http.Request, do string) (*se
 	d := draftOf(r)
 	who := s.session(r)
 	if who == nil {
-		s.askToLogIn(w, http.StatusUnauthorized, "Your session has ended, or stoplog was started anew. Nothing was changed. Log in, and look your order over before you send it again.", d)
+		s.askToLogIn(w, http.StatusUnauthorized, "Your session has ended. Nothing was changed. Log in, then check your input and send it again.", d)
 		return nil, d
 	}
 	if !rightForm(r, who) {
@@ -72,7 +72,7 @@ func (s *site) stale(w http.ResponseWriter, r *http.Request, who *session) {
 	v := struct {
 		frame
 		Draft draft
-	}{s.frame(who, "Not done"), draftOf(r)}
+	}{s.frame(r, who, "Not done"), draftOf(r)}
 	s.render(w, http.StatusForbidden, "stale.html", v)
 }
 
@@ -92,11 +92,66 @@ func (s *site) order(do string, give func(context.Context, control.Order) (contr
 			o.TTL, ok = chosen(allowTimes, d.TTL, "604800")
 		}
 		if !ok {
-			http.Error(w, "This time was not offered. Nothing was changed.", http.StatusBadRequest)
+			http.Error(w, "Invalid time. Nothing was changed.", http.StatusBadRequest)
+			return
+		}
+		if s.unsure(w, r, who, d) {
 			return
 		}
 		s.carryOut(w, r, who, d, func(ctx context.Context) (control.Answer, error) { return give(ctx, o) })
 	}
+}
+
+// ordinary4 and ordinary6 are the longest prefixes that count as more than one
+// client: an order of a wider one is asked about first.
+const (
+	ordinary4 = 28
+	ordinary6 = 64
+)
+
+// unsure reports whether an order touches more than one prefix and its sender
+// has not confirmed that; then it has been answered with the question. What is
+// confirmed is a number of blocks: when there are more by then, it asks again.
+func (s *site) unsure(w http.ResponseWriter, r *http.Request, who *session, d draft) bool {
+	p, ok := readTarget(d.Target)
+	if !ok || d.Do == "disallow" {
+		return false // the daemon says what is wrong with it
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	x, err := s.daemon.Explain(ctx, p.String())
+	if err != nil {
+		return false // so does the order
+	}
+	v := struct {
+		frame
+		Draft       draft
+		Effect      string
+		Lifts       []control.Block
+		Total, More int
+		Back        string
+	}{Draft: d, Back: lookURL(d.Target)}
+	switch d.Do {
+	case "unblock":
+		v.Lifts, v.Total = append(v.Lifts, x.Blocked...), len(x.Blocked)+x.InsideTotal
+		v.Effect = "This ends every block around and inside " + shortly(p) + " and empties the buckets."
+	case "allow":
+		v.Total = x.InsideTotal
+		v.Effect = "Nothing that any address in " + shortly(p) + " does is counted or blocked any more."
+	case "block":
+		v.Effect = "This blocks every address in " + shortly(p) + "."
+	}
+	if d.Do != "block" {
+		v.Lifts = append(v.Lifts, x.Inside...)
+	}
+	wide := d.Do != "unblock" && (p.Addr().Is4() && p.Bits() < ordinary4 || p.Addr().Is6() && p.Bits() < ordinary6)
+	sure, err := strconv.Atoi(r.PostFormValue("sure"))
+	if !wide && v.Total <= 1 || err == nil && v.Total <= sure {
+		return false
+	}
+	v.frame, v.More = s.frame(r, who, "Confirm"), v.Total-len(v.Lifts)
+	s.render(w, http.StatusOK, "confirm.html", v)
+	return true
 }
 
 func (s *site) flagOrder(do string, give func(context.Context, control.FlagOrder) (control.Answer, error)) http.HandlerFunc {
@@ -107,7 +162,7 @@ func (s *site) flagOrder(do string, give func(context.Context, control.FlagOrder
 		}
 		span, ok := chosen(flagTimes, d.TTL, "7200")
 		if !ok {
-			http.Error(w, "This time was not offered. Nothing was changed.", http.StatusBadRequest)
+			http.Error(w, "Invalid time. Nothing was changed.", http.StatusBadRequest)
 			return
 		}
 		o := control.FlagOrder{Name: d.Target, For: span, By: signed(who)}
@@ -145,7 +200,7 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, who *session, d 
 // why puts an error in words for who ordered.
 func why(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "stoplog did not answer in time. Look whether it was carried out before you try again."
+		return "stoplog did not answer in time. Check whether the change was made before you try again."
 	}
 	return err.Error()
 }

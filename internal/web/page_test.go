@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"stoplog/internal/control"
+	"stoplog/internal/httpd"
 )
 
 func TestOrders(t *testing.T) {
@@ -135,7 +136,7 @@ func TestSilentDaemon(t *testing.T) {
 	b := visit(t, d, nil)
 	b.login()
 	d.err = errors.New("stoplog is stopping")
-	for _, path := range []string{"/", "/live", "/blocks", "/look?addr=192.0.2.1", "/allowed"} {
+	for _, path := range []string{"/", "/history", "/blocks", "/look?addr=192.0.2.1", "/allowed"} {
 		w := b.send("GET", path, nil)
 		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "stoplog is stopping") {
 			t.Errorf("%s: %d\n%.200s", path, w.Code, w.Body)
@@ -200,8 +201,26 @@ func TestServe(t *testing.T) {
 }
 
 func TestSessionsEnd(t *testing.T) {
-	ss, now := newSessions(), time.Now()
-	id := ss.begin(Token{Name: "anna"}, now)
+	now := time.Now()
+	ss, err := newSessions("", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func() string {
+		id, err := ss.begin(httpd.Token{Name: "anna"}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	found := func(id string, at time.Time) bool {
+		s, err := ss.find(id, at)
+		if err != nil {
+			t.Error(err)
+		}
+		return s != nil
+	}
+	id := begin()
 	for _, c := range []struct {
 		name  string
 		after time.Duration
@@ -213,35 +232,132 @@ func TestSessionsEnd(t *testing.T) {
 		{"idle too long", 3*maxIdle + time.Second, false},
 		{"never again", 0, false},
 	} {
-		if got := ss.find(id, now.Add(c.after)) != nil; got != c.want {
+		if got := found(id, now.Add(c.after)); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
-	id = ss.begin(Token{}, now)
+	id = begin()
 	for d := time.Duration(0); d <= maxAge; d += maxIdle {
-		ss.find(id, now.Add(d))
+		found(id, now.Add(d))
 	}
-	if ss.find(id, now.Add(maxAge+time.Second)) != nil {
+	if found(id, now.Add(maxAge+time.Second)) {
 		t.Error("a busy session outlives its age")
 	}
 }
 
-func TestAttemptsDrain(t *testing.T) {
-	a, now := newAttempts(), time.Now()
-	for range maxTries {
-		if w := a.wait("x", now); w != 0 {
-			t.Fatalf("must wait %s too early", w)
+// TestConfirm: what touches more than one prefix is asked about first.
+func TestConfirm(t *testing.T) {
+	for _, c := range []struct {
+		name, path, target string
+		inside             int
+		sure               string
+		asks               bool
+	}{
+		{"one address", "/block", "192.0.2.7", 0, "", false},
+		{"the usual prefix", "/block", "192.0.2.0/28", 0, "", false},
+		{"a wide one", "/block", "192.0.2.0/24", 0, "", true},
+		{"a wide one, confirmed", "/block", "192.0.2.0/24", 0, "0", false},
+		{"a wide one of IPv6", "/allow", "2001:db8::/56", 0, "", true},
+		{"the usual one of IPv6", "/allow", "2001:db8::/64", 0, "", false},
+		{"one block", "/unblock", "192.0.2.0/24", 1, "", false},
+		{"three blocks", "/unblock", "192.0.2.0/24", 3, "", true},
+		{"three blocks, confirmed", "/unblock", "192.0.2.0/24", 3, "3", false},
+		{"more than was confirmed", "/unblock", "192.0.2.0/24", 4, "3", true},
+		{"nonsense", "/unblock", "192.0.2.0/24", 3, "yes", true},
+		{"an allowance that lifts", "/allow", "192.0.2.0/28", 2, "", true},
+	} {
+		d := &fake{}
+		for i := range c.inside {
+			d.inside = append(d.inside, blockOf(fmt.Sprintf("192.0.2.%d/32", i)))
 		}
-		a.wrong("x", now)
+		b := visit(t, d, nil)
+		b.login()
+		w := b.order(c.path, "target", c.target, "reason", "because", "sure", c.sure)
+		if asked := w.Code == http.StatusOK; asked != c.asks || asked == (len(d.given()) > 0) {
+			t.Errorf("%s: %d, carried out %v", c.name, w.Code, d.given())
+		}
+		if page := w.Body.String(); c.asks && (!strings.Contains(page, fmt.Sprintf(`name="sure" value="%d"`, c.inside)) || !strings.Contains(page, `value="because"`)) {
+			t.Errorf("%s: the question does not carry the order:\n%s", c.name, page)
+		}
 	}
-	if w := a.wait("x", now); w != tryLeak {
-		t.Errorf("after %d: %s, want %s", maxTries, w, tryLeak)
+}
+
+// TestInside: a prefix that is free itself does not hide what is blocked in it.
+func TestInside(t *testing.T) {
+	d := &fake{inside: []control.Block{blockOf("192.0.2.7/32")}}
+	b := visit(t, d, nil)
+	b.login()
+	page := b.send("GET", "/look?addr=192.0.2.0/24", nil).Body.String()
+	for _, want := range []string{"not blocked as a whole", "one prefix inside it is", "192.0.2.7/32", "Unblock 192.0.2.7/32", "nearby, in 192.0.2.0/24", "6 failures, 9 points", "name: x"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in:\n%s", want, page)
+		}
 	}
-	if w := a.wait("x", now.Add(tryLeak)); w != 0 {
-		t.Errorf("%s later: must wait %s", tryLeak, w)
+	if strings.Contains(page, "verdict good") {
+		t.Error("it looks free")
 	}
-	if w := a.wait("y", now); w != 0 {
-		t.Errorf("another place must wait %s", w)
+	d.inside = nil
+	if page := b.send("GET", "/look?addr=192.0.2.0/24", nil).Body.String(); !strings.Contains(page, "is not blocked, and nothing inside it is") {
+		t.Errorf("a free prefix:\n%s", page)
+	}
+}
+
+func TestHistoryPage(t *testing.T) {
+	d := &fake{}
+	for i := range 120 {
+		d.history = append(d.history, control.AuditEntry{Time: time.Now(), What: "block", Prefix: fmt.Sprintf("10.0.%d.0/28", i)})
+	}
+	b := visit(t, d, nil)
+	b.login()
+	for _, c := range []struct {
+		query        string
+		rows, offset int
+		newer, older bool
+		search       string
+	}{{"", 50, 0, false, true, ""}, {"?page=3&q=ssh", 20, 100, true, false, "ssh"}, {"?page=9", 0, 400, true, false, ""}, {"?page=0", 50, 0, false, true, ""}} {
+		page := b.send("GET", "/history"+c.query, nil).Body.String()
+		q := d.asked[len(d.asked)-1]
+		if n := strings.Count(page, `<th scope="row">`); n != c.rows || q.Offset != c.offset || q.Search != c.search {
+			t.Errorf("%q: %d rows of %+v", c.query, n, q)
+		}
+		if strings.Contains(page, `rel="prev"`) != c.newer || strings.Contains(page, `rel="next"`) != c.older {
+			t.Errorf("%q: wrong links", c.query)
+		}
+	}
+	asked := len(d.asked)
+	b.edit = func(r *http.Request) { r.Header.Set("Stoplog-Refresh", "1") }
+	if w := b.send("GET", "/history", nil); w.Code != http.StatusOK || len(d.asked) != asked || strings.Contains(w.Body.String(), "10.0.") {
+		t.Error("a refresh read the whole trail")
+	}
+}
+
+// TestRefreshKeepsTheNotice: what an order did is for the page that a person
+// opens, not for the script.
+func TestRefreshKeepsTheNotice(t *testing.T) {
+	b := visit(t, &fake{}, nil)
+	b.login()
+	b.order("/allow", "target", "192.0.2.7")
+	b.edit = func(r *http.Request) { r.Header.Set("Stoplog-Refresh", "1") }
+	b.send("GET", "/blocks", nil)
+	b.edit = nil
+	if !strings.Contains(b.send("GET", "/", nil).Body.String(), " done.") {
+		t.Error("a refresh took the notice")
+	}
+}
+
+func TestNoSuchPage(t *testing.T) {
+	b := visit(t, &fake{}, nil)
+	for _, in := range []bool{false, true} {
+		if in {
+			b.login()
+		}
+		for path, want := range map[string]int{"/none": 404, "/style.css/x": 404, "/block": 405, "/logout": 405} {
+			w := b.send("GET", path, nil)
+			page := w.Body.String()
+			if w.Code != want || !strings.Contains(page, "<!doctype html>") || strings.Contains(page, "Log out") != in || (want == 405) != (w.Header().Get("Allow") == "POST") {
+				t.Errorf("%s: %d, Allow %q\n%s", path, w.Code, w.Header().Get("Allow"), page)
+			}
+		}
 	}
 }
 
@@ -249,6 +365,12 @@ func TestWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{-time.Hour: "0 s", 30 * time.Second: "30 s", 10 * time.Minute: "10 min", 5 * time.Hour: "5 h", 72 * time.Hour: "3 days", 7*24*time.Hour - time.Second: "7 days"} {
 		if got := span(d); got != want {
 			t.Errorf("span(%s) = %q, want %q", d, got, want)
+		}
+	}
+	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.Local)
+	for at, want := range map[time.Time]string{now.Add(-time.Hour): "08:00:00 ", now.AddDate(0, 0, -1): "Nov 21 09:00 ", now.AddDate(-1, 0, 0): "2025-11-22 09:00 "} {
+		if got := short(at, now); got != want+at.Format("MST") {
+			t.Errorf("short(%s) = %q, want %q and the zone", at, got, want)
 		}
 	}
 	for in, want := range map[string]string{"plain é": "plain é", "a\tb\nc": `a\x09b\x0ac`, "\u202e": `\u202e`, "\xff": `\xff`, "<b>": "<b>", "\u0085": `\u0085`} {

@@ -1,14 +1,19 @@
 package web
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"stoplog/internal/control"
+	"stoplog/internal/httpd"
 )
 
 // TestForeignOrdersAreRefused: no other site, name or network can order
@@ -70,7 +75,11 @@ func TestClients(t *testing.T) {
 	for addr, want := range map[string]int{
 		"192.0.2.9:80": 200, "[::ffff:192.0.2.9]:80": 200, "198.51.100.1:80": 403, "[2001:db8::1]:80": 403, "127.0.0.1:80": 403, "@": 200, // a unix socket's mode decided
 	} {
-		b.edit = func(r *http.Request) { r.RemoteAddr = addr }
+		b.edit = func(r *http.Request) {
+			if r.RemoteAddr = addr; addr == "@" {
+				*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{}))
+			}
+		}
 		if w := b.send("GET", "/login", nil); w.Code != want {
 			t.Errorf("from %s: %d, want %d", addr, w.Code, want)
 		}
@@ -85,7 +94,7 @@ func TestClients(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	b := visit(t, &fake{}, nil)
 	b.login()
-	for _, path := range []string{"/", "/login", "/style.css", "/script.js", "/none", "/blocks", "/look?addr=192.0.2.1", "/live", "/allowed"} {
+	for _, path := range []string{"/", "/login", "/style.css", "/script.js", "/none", "/blocks", "/look?addr=192.0.2.1", "/history", "/allowed"} {
 		for _, host := range []string{"localhost:8080", "evil.example"} {
 			b.edit = func(r *http.Request) { r.Host = host }
 			h := b.send("GET", path, nil).Header()
@@ -112,7 +121,7 @@ func TestNothingWithoutLogin(t *testing.T) {
 	b := visit(t, d, nil)
 	for _, cookie := range []string{"", "wrong", strings.Repeat("x", 4000)} {
 		b.cookie = cookie
-		for path, want := range map[string]int{"/": 303, "/blocks": 303, "/look?addr=192.0.2.1": 303, "/allowed": 303, "/live": 401} {
+		for path, want := range map[string]int{"/": 303, "/blocks": 303, "/look?addr=192.0.2.1": 303, "/allowed": 303, "/history": 303, "/none": 404} {
 			w := b.send("GET", path, nil)
 			if w.Code != want || strings.Contains(w.Body.String(), "192.0.2.") {
 				t.Errorf("%s with cookie %.10q: %d, want %d\n%.200s", path, cookie, w.Code, want, w.Body)
@@ -123,6 +132,11 @@ func TestNothingWithoutLogin(t *testing.T) {
 				t.Errorf("POST %s with cookie %.10q: %d, want 401", path, cookie, w.Code)
 			}
 		}
+		b.edit = func(r *http.Request) { r.Header.Set("Stoplog-Refresh", "1") }
+		if w := b.send("GET", "/blocks", nil); w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "192.0.2.") {
+			t.Errorf("a refresh with cookie %.10q: %d, want 401", cookie, w.Code)
+		}
+		b.edit = nil
 	}
 	if len(d.given()) != 0 {
 		t.Errorf("carried out: %v", d.given())
@@ -205,41 +219,43 @@ func TestLoginFixation(t *testing.T) {
 
 func TestLoginIsLimited(t *testing.T) {
 	b := visit(t, &fake{}, nil)
-	for i := range maxTries {
+	for i := range 5 {
 		if w := b.send("POST", "/login", url.Values{"token": {"wrong"}}); w.Code != http.StatusUnauthorized {
 			t.Fatalf("try %d: %d, want 401", i+1, w.Code)
 		}
 	}
-	w := b.send("POST", "/login", url.Values{"token": {b.secret}})
+	w := b.send("POST", "/login", url.Values{"token": {"wrong"}})
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
-		t.Errorf("after %d wrong tokens: %d, Retry-After %q", maxTries, w.Code, w.Header().Get("Retry-After"))
+		t.Errorf("after %d wrong tokens: %d, Retry-After %q", 5, w.Code, w.Header().Get("Retry-After"))
 	}
-	if n := strings.Count(b.log.String(), "login refused"); n != maxTries {
-		t.Errorf("%d refusals are logged, want %d", n, maxTries)
+	if n := strings.Count(b.log.String(), "login refused"); n != 5 {
+		t.Errorf("%d refusals are logged, want %d", n, 5)
 	}
 	if strings.Contains(b.log.String(), "wrong") {
 		t.Error("what was typed is logged")
 	}
-	b.edit = func(r *http.Request) { r.RemoteAddr = "198.51.100.7:1" }
-	if w := b.send("POST", "/login", url.Values{"token": {b.secret}}); w.Code != http.StatusSeeOther {
-		t.Errorf("from elsewhere: %d", w.Code)
+	for _, from := range []string{"127.0.0.1:4000", "198.51.100.7:1"} {
+		b.edit = func(r *http.Request) { r.RemoteAddr = from }
+		if w := b.send("POST", "/login", url.Values{"token": {b.secret}}); w.Code != http.StatusSeeOther {
+			t.Errorf("the right token from %s: %d", from, w.Code)
+		}
 	}
 	b.edit = func(r *http.Request) { r.RemoteAddr = "127.0.0.9:1" } // the same /28
-	if w := b.send("POST", "/login", url.Values{"token": {b.secret}}); w.Code != http.StatusTooManyRequests {
-		t.Errorf("from a neighbour: %d", w.Code)
+	if w := b.send("POST", "/login", url.Values{"token": {"wrong"}}); w.Code != http.StatusUnauthorized {
+		t.Errorf("a neighbour's first: %d", w.Code)
 	}
 }
 
 func TestRemovedTokenEndsItsSessions(t *testing.T) {
 	b := visit(t, &fake{}, nil)
 	b.login()
-	if was, err := RemoveToken(b.site.tokens, "anna"); err != nil || !was {
+	if was, err := httpd.RemoveToken(b.site.tokens, "anna"); err != nil || !was {
 		t.Fatal(was, err)
 	}
 	if w := b.send("GET", "/", nil); w.Code != http.StatusSeeOther {
 		t.Errorf("a removed token still lets in: %d", w.Code)
 	}
-	if _, err := AddToken(b.site.tokens, "anna", time.Now()); err != nil {
+	if _, err := httpd.AddToken(b.site.tokens, "anna", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if w := b.send("GET", "/", nil); w.Code != http.StatusSeeOther {
@@ -247,19 +263,124 @@ func TestRemovedTokenEndsItsSessions(t *testing.T) {
 	}
 }
 
-// TestRestart: a page left open over a restart loses nothing.
+// restart makes a new site on the same files.
+func (b *browser) restart() {
+	b.t.Helper()
+	again, err := newSite(b.opt)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.site, b.h = again, again.handler()
+}
+
+// TestRestart: a login survives a restart, and so does a form that was open.
 func TestRestart(t *testing.T) {
 	d := &fake{}
 	b := visit(t, d, nil)
 	b.login()
-	again, err := newSite(Options{Daemon: d, TokenFile: b.site.tokens, Log: b.site.log})
+	b.restart()
+	if w := b.order("/allow", "target", "192.0.2.7"); w.Code != http.StatusSeeOther || len(d.given()) != 1 {
+		t.Errorf("after a restart: %d, carried out %v", w.Code, d.given())
+	}
+	file, err := os.ReadFile(b.opt.SessionFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.h = again.handler()
+	if info, err := os.Stat(b.opt.SessionFile); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has mode %v, %v", info.Mode(), err)
+	}
+	for name, secret := range map[string]string{"cookie": b.cookie, "form's token": b.csrf, "token": b.secret} {
+		if strings.Contains(string(file), secret) {
+			t.Errorf("the file of sessions holds the %s", name)
+		}
+	}
+	b.send("POST", "/logout", url.Values{"csrf": {b.csrf}})
+	b.restart()
+	if w := b.send("GET", "/", nil); w.Code != http.StatusSeeOther {
+		t.Errorf("a login that was ended came back with a restart: %d", w.Code)
+	}
+	b.login()
+	if _, err := httpd.RemoveToken(b.site.tokens, "anna"); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	if w := b.send("GET", "/", nil); w.Code != http.StatusSeeOther {
+		t.Errorf("the login of a removed token came back with a restart: %d", w.Code)
+	}
+}
+
+// TestSessionFile: what stands in the file is bounded and checked, and a bad
+// one costs the logins alone.
+func TestSessionFile(t *testing.T) {
+	now := time.Now()
+	file := filepath.Join(t.TempDir(), "page-sessions")
+	ss, err := newSessions(file, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := ss.begin(httpd.Token{Name: "anna"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxSessions + 20 {
+		if _, err := ss.begin(httpd.Token{Name: "bob"}, now.Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := func(at time.Time) *sessions {
+		t.Helper()
+		ss, err := newSessions(file, at)
+		if err != nil {
+			t.Error(err)
+		}
+		return ss
+	}
+	if ss := again(now); len(ss.by) != maxSessions {
+		t.Errorf("%d sessions came back, want %d", len(ss.by), maxSessions)
+	} else if s, _ := ss.find(id, now); s != nil {
+		t.Error("the one that was idle longest is kept")
+	}
+	if ss := again(now.Add(maxIdle + time.Minute)); len(ss.by) != 0 {
+		t.Errorf("%d sessions came back after they were idle too long", len(ss.by))
+	}
+	id, _ = ss.begin(httpd.Token{Name: "eve"}, now)
+	for d := time.Duration(0); d <= maxAge; d += maxIdle {
+		if s, err := ss.find(id, now.Add(d)); s == nil || err != nil {
+			t.Fatalf("after %s: %v, %v", d, s, err)
+		}
+		ss = again(now.Add(d)) // the use of a session is in the file
+	}
+	if s, _ := again(now.Add(maxAge+time.Second)).find(id, now.Add(maxAge+time.Second)); s != nil {
+		t.Error("a session outlives its age over restarts")
+	}
+	for name, text := range map[string]string{
+		"torn": `[{"id":`, "another shape": `{"id":1}`, "a short hash": `[{"id":"00","token":"00"}]`, "too large": strings.Repeat(" ", maxSessionFile+1) + "[]",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ss, err := newSessions(file, now)
+		if err == nil || len(ss.by) != 0 {
+			t.Errorf("%s: %d sessions, %v", name, len(ss.by), err)
+		}
+		if _, err := ss.begin(httpd.Token{}, now); err != nil {
+			t.Errorf("%s: nobody can log in: %v", name, err)
+		}
+	}
+}
+
+// TestLostLogin: a form that was sent after the login ended loses nothing.
+func TestLostLogin(t *testing.T) {
+	d := &fake{}
+	b := visit(t, d, nil)
+	b.login()
+	if err := os.Remove(b.opt.SessionFile); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
 	w := b.order("/allow", "target", "192.0.2.7", "ttl", "86400", "reason", `the new office & "co"`)
 	page := w.Body.String()
-	if w.Code != http.StatusUnauthorized || !strings.Contains(page, "started anew") || len(d.given()) != 0 {
+	if w.Code != http.StatusUnauthorized || !strings.Contains(page, "Your session has ended") || len(d.given()) != 0 {
 		t.Fatalf("%d, carried out %v\n%s", w.Code, d.given(), page)
 	}
 	form := url.Values{"token": {b.secret}}
@@ -276,7 +397,7 @@ func TestRestart(t *testing.T) {
 	to := w.Header().Get("Location")
 	b.cookie = w.Result().Cookies()[0].Value
 	page = b.send("GET", to, nil).Body.String()
-	for _, want := range []string{"not carried out yet", `value="the new office &amp; &#34;co&#34;"`, `value="86400" selected`} {
+	for _, want := range []string{"was not sent", `value="the new office &amp; &#34;co&#34;"`, `value="86400" selected`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("after the login at %s: no %q", to, want)
 		}
@@ -292,14 +413,16 @@ func TestHostileText(t *testing.T) {
 	bl := blockOf("192.0.2.0/28")
 	bl.Rule, bl.Reason, bl.By, bl.Evidence = "rule"+evil, evil, evil, []string{evil}
 	d := &fake{text: evil, found: []control.Block{bl}, allowed: []control.AllowEntry{{Prefix: evil, Origin: evil, Reason: evil, By: evil}, {Prefix: "192.0.2.1", Origin: "by hand"}}}
-	d.flags = []control.FlagEntry{{Name: "x" + evil, Until: time.Now().Add(time.Hour), By: evil}}
+	d.flags = []control.FlagEntry{{Name: "x" + evil, Until: time.Now().Add(time.Hour), By: evil, ReadBy: []string{evil}}}
+	d.history = []control.AuditEntry{{Time: time.Now(), What: evil, Prefix: evil, Rule: evil, Reason: evil, By: evil, TTL: evil}}
+	d.inside = []control.Block{bl, bl}
 	b := visit(t, d, nil)
 	b.login()
 	q := url.Values{"q": {evil}, "do": {"allow"}, "reason": {evil}, "ttl": {evil}, "target": {evil}, "addr": {"192.0.2.1"}}.Encode()
-	for _, path := range []string{"/", "/live", "/blocks", "/blocks?q=rule" + url.QueryEscape(evil), "/look?" + q, "/allowed", "/?do=flag/set&target=" + url.QueryEscape(evil)} {
+	for _, path := range []string{"/", "/history", "/history?q=rule" + url.QueryEscape(evil), "/none" + url.PathEscape(evil), "/blocks", "/blocks?q=rule" + url.QueryEscape(evil), "/look?" + q, "/allowed", "/?do=flag/set&target=" + url.QueryEscape(evil)} {
 		w := b.send("GET", path, nil)
 		page := w.Body.String()
-		if w.Code != 200 {
+		if w.Code != 200 && !strings.HasPrefix(path, "/none") {
 			t.Errorf("%s: %d", path, w.Code)
 		}
 		for _, bad := range []string{"<script>alert", "<img", "\x1b", "\u202e", "\u2028", "\x00", "\xff", `"'>`} {
@@ -307,11 +430,14 @@ func TestHostileText(t *testing.T) {
 				t.Errorf("%s: %q reached the page", path, bad)
 			}
 		}
-		if strings.HasPrefix(path, "/look") || path == "/live" {
+		if strings.HasPrefix(path, "/look") || path == "/history" {
 			if !strings.Contains(page, `\x1b[31m&lt;script&gt;`) || !strings.Contains(page, `\u202e`) {
 				t.Errorf("%s: the text is not shown as it is", path)
 			}
 		}
+	}
+	if page := b.order("/block", "target", "192.0.2.0/24", "reason", evil).Body.String(); !strings.Contains(page, "Confirm") || strings.Contains(page, "<img") {
+		t.Errorf("the question before an order:\n%s", page)
 	}
 	b.cookie = ""
 	w := b.order("/block", "target", evil, "reason", evil)
@@ -332,18 +458,14 @@ func TestBounds(t *testing.T) {
 		t.Errorf("a long reason: %d orders", len(g))
 	}
 	for i := range maxSessions + 20 {
-		b.site.sessions.begin(Token{}, time.Now().Add(time.Duration(i)*time.Second))
+		if _, err := b.site.sessions.begin(httpd.Token{}, time.Now().Add(time.Duration(i)*time.Second)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if b.send("GET", "/", nil).Code != http.StatusSeeOther {
 		t.Error("the session that was idle longest is kept")
 	}
 	if n := len(b.site.sessions.by); n != maxSessions {
 		t.Errorf("%d sessions are kept, want %d", n, maxSessions)
-	}
-	for i := range 3 * maxPlaces {
-		b.site.attempts.wrong(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}).String(), time.Now())
-	}
-	if n := len(b.site.attempts.empty); n > maxPlaces+1 {
-		t.Errorf("%d places are kept, want at most %d", n, maxPlaces+1)
 	}
 }

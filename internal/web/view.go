@@ -17,6 +17,7 @@ const (
 	frontBlocks = 10
 	pageBlocks  = 50
 	maxPage     = 1 << 20
+	maxAllowed  = 1000
 )
 
 // frame is what every page inside shows.
@@ -26,11 +27,21 @@ type frame struct {
 	CSRF  string
 	Flash notice
 	Query string // of the search box
-	Now   time.Time
+	Path  string // of this page, for the navigation
+	// Refresh is the address that the script asks for the page's news.
+	Refresh string
+	Now     time.Time
 }
 
-func (s *site) frame(who *session, title string) frame {
-	return frame{Title: title, Name: who.token.Name, CSRF: who.csrf, Flash: s.sessions.said(who), Now: time.Now()}
+func (s *site) frame(r *http.Request, who *session, title string) frame {
+	f := frame{Title: title, Name: who.token.Name, CSRF: who.csrf, Path: r.URL.Path, Refresh: "/", Now: time.Now()}
+	if r.Method == http.MethodGet {
+		f.Refresh = r.URL.RequestURI()
+	}
+	if !refreshing(r) {
+		f.Flash = s.sessions.said(who)
+	}
+	return f
 }
 
 // render writes a page as a whole, or none of it.
@@ -38,7 +49,7 @@ func (s *site) render(w http.ResponseWriter, code int, name string, v any) {
 	var b bytes.Buffer
 	if err := s.pages.ExecuteTemplate(&b, name, v); err != nil {
 		s.log.Error("page", "template", name, "problem", err.Error())
-		http.Error(w, "This page cannot be shown; the daemon's log says why.", http.StatusInternalServerError)
+		http.Error(w, "This page cannot be shown. See the daemon's log.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -47,11 +58,11 @@ func (s *site) render(w http.ResponseWriter, code int, name string, v any) {
 }
 
 // trouble is the page for a daemon that does not answer.
-func (s *site) trouble(w http.ResponseWriter, who *session, err error) {
+func (s *site) trouble(w http.ResponseWriter, r *http.Request, who *session, err error) {
 	v := struct {
 		frame
 		Why string
-	}{s.frame(who, "No answer"), why(err)}
+	}{s.frame(r, who, "No answer"), why(err)}
 	s.render(w, http.StatusServiceUnavailable, "trouble.html", v)
 }
 
@@ -63,9 +74,12 @@ type liveView struct {
 	Events chart
 	Blocks chart
 	Found  control.BlockPage
-	Full   []control.Level
-	// Absent are sources that wait for files that do not exist.
+	Close  []control.Level // the fullest buckets of those not blocked
+	// Absent are sources that wait for files that do not exist, Idle rules that
+	// have matched nothing.
 	Absent []control.SourceStatus
+	Busy   []control.RuleStatus
+	Idle   []control.RuleStatus
 }
 
 func (s *site) overview(ctx context.Context, who *session) (v liveView, err error) {
@@ -74,18 +88,25 @@ func (s *site) overview(ctx context.Context, who *session) (v liveView, err erro
 		return v, err
 	}
 	v.Status.Sources, v.Absent = present(v.Status.Sources)
+	for _, r := range v.Status.RuleStats {
+		if r.Matched == 0 && r.Breaches == 0 {
+			v.Idle = append(v.Idle, r)
+		} else {
+			v.Busy = append(v.Busy, r)
+		}
+	}
 	l, err := s.daemon.Live(ctx)
 	if err != nil {
 		return v, err
 	}
-	v.Events = newChart("Events a minute", l.Minutes, func(m control.Minute) uint64 { return m.Events })
-	v.Blocks = newChart("New blocks a minute", l.Minutes, func(m control.Minute) uint64 { return m.Blocks })
-	v.Full = l.Fullest[:min(len(l.Fullest), 10)]
+	v.Events = newChart("Events per minute", l.Minutes, func(m control.Minute) uint64 { return m.Events })
+	v.Blocks = newChart("New blocks per minute", l.Minutes, func(m control.Minute) uint64 { return m.Blocks })
+	v.Close = l.Fullest[:min(len(l.Fullest), 10)]
 	v.Found, err = s.daemon.Find(ctx, control.BlockQuery{Limit: frontBlocks})
 	return v, err
 }
 
-// present tells sources that are there from those that may never be: ready
+// present separates sources that exist from those that may never: ready
 // rules look for the logs of many programs.
 func present(all []control.SourceStatus) (there, absent []control.SourceStatus) {
 	for _, x := range all {
@@ -101,7 +122,7 @@ func present(all []control.SourceStatus) (there, absent []control.SourceStatus) 
 func (s *site) front(w http.ResponseWriter, r *http.Request, who *session) {
 	live, err := s.overview(r.Context(), who)
 	if err != nil {
-		s.trouble(w, who, err)
+		s.trouble(w, r, who, err)
 		return
 	}
 	v := struct {
@@ -109,52 +130,84 @@ func (s *site) front(w http.ResponseWriter, r *http.Request, who *session) {
 		Live  liveView
 		Draft draft
 		Times []choice
-	}{s.frame(who, "Overview"), live, draftOf(r), flagTimes}
+	}{s.frame(r, who, "Overview"), live, draftOf(r), flagTimes}
 	if !v.Draft.OfFlag() {
 		v.Draft = draft{TTL: "7200"}
 	}
 	s.render(w, http.StatusOK, "front.html", v)
 }
 
-// live is the moving part alone, for the refresh.
-func (s *site) live(w http.ResponseWriter, r *http.Request, who *session) {
-	v, err := s.overview(r.Context(), who)
-	if err != nil {
-		http.Error(w, why(err), http.StatusServiceUnavailable)
-		return
+// pages are the numbers and links of a list that is shown a page at a time.
+type pages struct {
+	Page          int
+	Before, After string // links
+}
+
+func pageOf(r *http.Request) int {
+	n, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil || n < 1 || n > maxPage {
+		return 1
 	}
-	s.render(w, http.StatusOK, "live", v)
+	return n
+}
+
+// turn makes the links of page n; last is the last one with anything on it.
+func turn(path, q string, n, last int) pages {
+	link := func(n int) string {
+		return path + "?" + url.Values{"q": {q}, "page": {strconv.Itoa(n)}}.Encode()
+	}
+	p := pages{Page: n}
+	if n > 1 {
+		p.Before = link(min(n-1, last))
+	}
+	if n < last {
+		p.After = link(n + 1)
+	}
+	return p
 }
 
 // blocks lists what is blocked, a page at a time.
 func (s *site) blocks(w http.ResponseWriter, r *http.Request, who *session) {
-	page, err := strconv.Atoi(r.URL.Query().Get("page"))
-	if err != nil || page < 1 || page > maxPage {
-		page = 1
-	}
-	q := trimmed(r, "q")
+	page, q := pageOf(r), trimmed(r, "q")
 	found, err := s.daemon.Find(r.Context(), control.BlockQuery{Search: q, Offset: (page - 1) * pageBlocks, Limit: pageBlocks})
 	if err != nil {
-		s.trouble(w, who, err)
+		s.trouble(w, r, who, err)
 		return
 	}
+	last := max(1, (found.Matches+pageBlocks-1)/pageBlocks)
 	v := struct {
 		frame
-		Found         control.BlockPage
-		Page, Pages   int
-		Before, After string // links
-	}{frame: s.frame(who, "Blocks"), Found: found, Page: page, Pages: max(1, (found.Matches+pageBlocks-1)/pageBlocks)}
+		pages
+		Found control.BlockPage
+		Pages int
+	}{s.frame(r, who, "Blocks"), turn("/blocks", q, page, last), found, last}
 	v.Query = q
-	link := func(n int) string {
-		return "/blocks?" + url.Values{"q": {q}, "page": {strconv.Itoa(n)}}.Encode()
-	}
-	if page > 1 {
-		v.Before = link(min(page-1, v.Pages))
-	}
-	if page < v.Pages {
-		v.After = link(page + 1)
-	}
 	s.render(w, http.StatusOK, "blocks.html", v)
+}
+
+// history shows the audit trail, a page at a time.
+func (s *site) history(w http.ResponseWriter, r *http.Request, who *session) {
+	page, q := pageOf(r), trimmed(r, "q")
+	v := struct {
+		frame
+		pages
+		Entries []control.AuditEntry
+		Still   bool // the list is left as it is: reading the trail is dear
+	}{frame: s.frame(r, who, "History"), Still: refreshing(r)}
+	v.Query = q
+	if !v.Still {
+		es, err := s.daemon.History(r.Context(), control.HistoryQuery{Search: q, Offset: (page - 1) * pageBlocks, Limit: pageBlocks + 1})
+		if err != nil {
+			s.trouble(w, r, who, err)
+			return
+		}
+		last := page
+		if len(es) > pageBlocks {
+			es, last = es[:pageBlocks], page+1
+		}
+		v.Entries, v.pages = es, turn("/history", q, page, last)
+	}
+	s.render(w, http.StatusOK, "history.html", v)
 }
 
 // readTarget reads an address or a prefix as a person types it.
@@ -181,8 +234,8 @@ func shortly(p netip.Prefix) string {
 
 func lookURL(target string) string { return "/look?" + url.Values{"addr": {target}}.Encode() }
 
-// look tells all of one address or prefix and offers what can be done. What
-// is no address is searched for among the blocks.
+// look shows all that is known of one address or prefix and offers what can
+// be done. Text that is no address is searched for among the blocks.
 func (s *site) look(w http.ResponseWriter, r *http.Request, who *session) {
 	text := trimmed(r, "addr")
 	p, ok := readTarget(text)
@@ -190,9 +243,9 @@ func (s *site) look(w http.ResponseWriter, r *http.Request, who *session) {
 		http.Redirect(w, r, "/blocks?"+url.Values{"q": {text}}.Encode(), http.StatusSeeOther)
 		return
 	}
-	x, err := s.daemon.Explain(r.Context(), p.Addr().String())
+	x, err := s.daemon.Explain(r.Context(), p.String())
 	if err != nil {
-		s.trouble(w, who, err)
+		s.trouble(w, r, who, err)
 		return
 	}
 	v := struct {
@@ -200,11 +253,22 @@ func (s *site) look(w http.ResponseWriter, r *http.Request, who *session) {
 		Target     string
 		Single     bool
 		X          control.Explanation
+		Levels     []control.Level // that are not empty
+		Empty      int
+		Lifts      []control.Block // what an unblock would end
 		Draft      draft
 		BlockTimes []choice
 		AllowTimes []choice
-	}{frame: s.frame(who, shortly(p)), Target: shortly(p), Single: p.IsSingleIP(), X: x, Draft: draftOf(r), BlockTimes: blockTimes, AllowTimes: allowTimes}
+	}{frame: s.frame(r, who, shortly(p)), Target: shortly(p), Single: p.IsSingleIP(), X: x, Draft: draftOf(r), BlockTimes: blockTimes, AllowTimes: allowTimes}
 	v.Query = v.Target
+	for _, l := range x.Levels {
+		if l.Level > 0 {
+			v.Levels = append(v.Levels, l)
+		}
+	}
+	v.Empty = len(x.Levels) - len(v.Levels)
+	v.Lifts = append(v.Lifts, x.Blocked...)
+	v.Lifts = append(v.Lifts, x.Inside...)
 	if v.Draft.OfFlag() {
 		v.Draft = draft{}
 	}
@@ -214,14 +278,18 @@ func (s *site) look(w http.ResponseWriter, r *http.Request, who *session) {
 func (s *site) allowed(w http.ResponseWriter, r *http.Request, who *session) {
 	as, err := s.daemon.Allowed(r.Context())
 	if err != nil {
-		s.trouble(w, who, err)
+		s.trouble(w, r, who, err)
 		return
 	}
-	const most = 1000
 	v := struct {
 		frame
 		Entries []control.AllowEntry
 		More    int
-	}{s.frame(who, "Allowed"), as[:min(len(as), most)], max(0, len(as)-most)}
+		Draft   draft
+		Times   []choice
+	}{s.frame(r, who, "Allowed"), as[:min(len(as), maxAllowed)], max(0, len(as)-maxAllowed), draftOf(r), allowTimes}
+	if v.Draft.Do != "allow" {
+		v.Draft = draft{TTL: "604800"}
+	}
 	s.render(w, http.StatusOK, "allowed.html", v)
 }

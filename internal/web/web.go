@@ -6,25 +6,23 @@ package web
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"stoplog/internal/control"
+	"stoplog/internal/httpd"
 )
 
 // Options are what the page needs. The caller keeps nothing of it.
 type Options struct {
 	Daemon control.Daemon
-	// TokenFile holds the tokens that let in (see ReadTokens). It is read at
+	// TokenFile holds the tokens that let in (see httpd.ReadTokens). It is read at
 	// each request, so that a token taken away ends its sessions at once.
 	TokenFile string
+	// SessionFile keeps the logins over a restart; "" keeps them in memory alone.
+	SessionFile string
 	// Clients may ask; none: anybody who reaches the listener. Peers of a unix
 	// socket are let through by its mode, not by this.
 	Clients []netip.Prefix
@@ -34,14 +32,14 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Bounds of the listener.
+// Bounds of the listener. A browser opens six connections at once, and a proxy
+// before the page is one host.
 const (
-	maxConns   = 64
-	maxHeader  = 16 << 10
 	maxForm    = 16 << 10
 	askTimeout = 10 * time.Second
-	goodbye    = time.Second
 )
+
+var limits = httpd.Limits{Conns: 256, PerHost: 64, Header: 16 << 10, Write: 30 * time.Second, Idle: time.Minute, Goodbye: time.Second}
 
 // Serve answers on l until ctx ends, then returns nil; it closes l. It speaks
 // plain HTTP: for more than the machine itself, put a proxy with TLS before
@@ -52,25 +50,5 @@ func Serve(ctx context.Context, l net.Listener, o Options) error {
 		l.Close()
 		return err
 	}
-	srv := &http.Server{
-		Handler:           s.handler(),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       60 * time.Second,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-	}
-	stop := context.AfterFunc(ctx, func() {
-		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
-		defer cancel()
-		if srv.Shutdown(bye) != nil {
-			srv.Close()
-		}
-	})
-	defer stop()
-	if err := srv.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving the page on %s: %w", l.Addr(), err)
-	}
-	return nil
+	return httpd.Server{Handler: s.handler(), Limits: limits, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}.Serve(ctx, l)
 }

@@ -106,7 +106,7 @@ func (w wall) unblock(ps ...string) {
 // count in seconds make them, never late.
 func (w wall) holds(want ...firewall.Entry) {
 	w.t.Helper()
-	got, err := w.b.List(w.t.Context())
+	got, err := firewall.ListAll(w.t.Context(), w.b)
 	if err != nil {
 		w.t.Fatalf("List: %v", err)
 	}
@@ -358,6 +358,9 @@ func (s suite) broken(t *testing.T) {
 	w.setup(firewall.Policy{})
 	if err := c.Check(t.Context()); err != nil {
 		t.Errorf("Check after the repair: %v", err)
+	}
+	if _, err := firewall.ListAll(t.Context(), w.b); err != nil && !errors.Is(err, firewall.ErrBroken) {
+		t.Errorf("List after the repair: %v", err)
 	}
 	w.block(s.both(time.Hour)...)
 	w.holds(s.both(time.Hour)...)

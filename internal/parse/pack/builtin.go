@@ -67,6 +67,17 @@ func readFile(file string) (*Pack, error) {
 	return p, nil
 }
 
+// ServiceOf names the first built-in pack with a log that matches says it is
+// looking for, "" when there is none.
+func ServiceOf(matches func(glob string) bool) string {
+	for i := range index {
+		if slices.ContainsFunc(index[i].logs, matches) {
+			return index[i].name
+		}
+	}
+	return ""
+}
+
 // BuiltinServices are the names of the built-in packs, without loading them.
 func BuiltinServices() []string {
 	names := make([]string, len(index))

@@ -153,7 +153,7 @@ func TestStarts(t *testing.T) {
 			if pt.text == nil {
 				continue
 			}
-			if _, re, err := parseExpression(pt.text.source); err != nil || !startsFixed(re) {
+			if _, re, err := parseExpression(pt.text.source, false); err != nil || !startsFixed(re) {
 				t.Errorf("%s: pattern %d does not start with ^", p.file, i+1)
 			}
 		}

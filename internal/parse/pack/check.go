@@ -12,7 +12,7 @@ import (
 // carry name as their service and are failures. Offset tells where in expr a
 // problem is. The pack is nil when one is more than a warning.
 func CompilePattern(name, expr string, matches, ignores []string) (*Pack, []Problem) {
-	e, re, err := parseExpression(expr)
+	e, re, err := parseExpression(expr, true)
 	if err != nil {
 		return nil, []Problem{{Offset: offset(err, expr), Msg: message(err)}}
 	}

@@ -85,7 +85,7 @@ func (v *view) test(t *fieldTest, m *Match) bool {
 		return false
 	}
 	if t.expr != nil {
-		return bytes.IndexByte(val, mark) < 0 && t.expr.match(val, m)
+		return t.expr.match(unmarked(val), m)
 	}
 	return string(val) == t.equal
 }
@@ -107,6 +107,7 @@ func (v *view) take(p *pattern, m *Match) bool {
 	}
 	if t := v.first(p.from.time); t != nil {
 		m.Time = m.stamp(t)
+		m.Named = m.Time != 0
 	}
 	return true
 }
@@ -134,7 +135,7 @@ func (m *Match) stamp(t []byte) int64 {
 // line must be such a pair: nil otherwise.
 func readLogfmt(b []byte, m *Match) []fieldValue {
 	var out []fieldValue
-	for b = bytes.TrimLeft(b, " "); len(b) > 0; b = bytes.TrimLeft(b, " ") {
+	for ; len(b) > 0; b = bytes.TrimLeft(b, " ") {
 		n := 0
 		for n < len(b) && b[n] > ' ' && b[n] != '=' && b[n] != '"' {
 			n++

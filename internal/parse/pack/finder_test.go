@@ -86,7 +86,7 @@ func TestRequired(t *testing.T) {
 		{`(?:abc.*|def.*)`, []string{"abc", "def"}},
 	}
 	for _, tt := range tests {
-		e, _, err := parseExpression(tt.expr)
+		e, _, err := parseExpression(tt.expr, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -107,6 +107,68 @@ func TestForeignLinesAsNames(t *testing.T) {
 	}
 }
 
+// likeOthers are packs whose service writes lines of the same words as another's.
+var likeOthers = map[string]string{"freepbx": "wordpress"}
+
+// TestForeignLinesBehindNewlines leaves the newlines of names in place: each
+// piece is a line of that service's file, and a whole line of another service
+// says nothing there, with blanks before it or without.
+func TestForeignLinesBehindNewlines(t *testing.T) {
+	s, err := Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := fields(t)
+	var m Match
+	for i := range all {
+		f := &all[i]
+		own := s.Named(f.pack)
+		if own == nil {
+			t.Fatalf("no pack is named %s", f.pack)
+		}
+		for j := range all {
+			g := &all[j]
+			if g.pack == f.pack || likeOthers[f.pack] == g.pack {
+				continue
+			}
+			foreign := strings.ReplaceAll(strings.Join(g.parts, "x"), g.ip, evil)
+			for _, name := range []string{"x\n" + foreign + "\n", "x\n\t" + foreign + "\ny", "x\n   " + foreign + "\r\n"} {
+				for _, line := range strings.Split(strings.Join(f.parts, name), "\n") {
+					if s.MatchIn(own, []byte(line), &m) && m.Addr == netip.MustParseAddr(evil) {
+						t.Errorf("in a log of %s, a line of %s names somebody:\n%s", f.pack, g.pack, line)
+					}
+				}
+			}
+			m.Reset()
+		}
+	}
+}
+
+// FuzzNewlines reads each line that a name breaks a sample into under the
+// service's binding: whom it names stands in that very line.
+func FuzzNewlines(f *testing.F) {
+	s, err := Builtin()
+	if err != nil {
+		f.Fatal(err)
+	}
+	all := fields(f)
+	for i := range all {
+		f.Add(uint8(i), "x\n"+all[(i+1)%len(all)].forgeries()[i%9])
+	}
+	f.Fuzz(func(t *testing.T, i uint8, name string) {
+		x := &all[int(i)%len(all)]
+		var m Match
+		for _, line := range strings.Split(strings.Join(x.parts, name), "\n") {
+			if s.MatchIn(s.Named(x.pack), []byte(line), &m) && m.Addr == netip.MustParseAddr(evil) && !strings.Contains(line, evil) && !strings.Contains(line, `\`) && !strings.Contains(line, ":") {
+				t.Errorf("%s named %s by a line without it: %q", x.pack, m.Addr, line)
+			}
+			if strings.HasPrefix(line, "\t") && s.MatchIn(s.Named(x.pack), []byte(line), &m) {
+				t.Errorf("%s reads an indented line: %q", x.pack, line)
+			}
+		}
+	})
+}
+
 func FuzzNames(f *testing.F) {
 	s, err := Builtin()
 	if err != nil {

@@ -640,7 +640,6 @@ var index = []indexed{
 			{" and others, ports ", " ports "},
 		}},
 	{file: "screensharingd.yaml", name: "screensharingd",
-		logs: []string{"/var/log/system.log"},
 		literals: [][]string{
 			{"Authentication: FAILED :: User Name: "},
 			{"Authentication: SUCCEEDED :: User Name: "},

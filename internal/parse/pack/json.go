@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxJSON   = 64 << 10
+	maxJSON   = 1 << 20
 	maxFields = 512
 	maxDepth  = 12
 )
@@ -163,14 +163,14 @@ func readString(b []byte, m *Match) (v, rest []byte, ok bool) {
 
 // readEscaped reads on from the first backslash, at b[i].
 func readEscaped(b []byte, i int, m *Match) (v, rest []byte, ok bool) {
-	n := len(m.buf)
-	m.buf = append(m.buf, b[:i]...)
+	n := len(m.kept)
+	m.kept = append(m.kept, b[:i]...)
 	for b = b[i:]; len(b) > 0; {
 		switch {
 		case b[0] == '"':
-			return m.buf[n:len(m.buf):len(m.buf)], b[1:], true
+			return m.kept[n:len(m.kept):len(m.kept)], b[1:], true
 		case b[0] != '\\':
-			m.buf, b = append(m.buf, b[0]), b[1:]
+			m.kept, b = append(m.kept, b[0]), b[1:]
 		default:
 			k := m.unescape(b)
 			if k == 0 {
@@ -192,7 +192,7 @@ func (m *Match) unescape(b []byte) int {
 		return 0
 	}
 	if i := bytes.IndexByte([]byte(plainEscapes), b[1]); i >= 0 {
-		m.buf = append(m.buf, plainValues[i])
+		m.kept = append(m.kept, plainValues[i])
 		return 2
 	}
 	digits := map[byte]int{'u': 4, 'x': 2}[b[1]]
@@ -204,15 +204,15 @@ func (m *Match) unescape(b []byte) int {
 		return 0
 	}
 	if digits == 2 {
-		m.buf = append(m.buf, byte(u))
+		m.kept = append(m.kept, byte(u))
 		return 4
 	}
 	if c := rune(u); utf16.IsSurrogate(c) && len(b) >= 12 && b[6] == '\\' && b[7] == 'u' {
 		if low, err := strconv.ParseUint(string(b[8:12]), 16, 32); err == nil {
-			m.buf = utf8.AppendRune(m.buf, utf16.DecodeRune(c, rune(low)))
+			m.kept = utf8.AppendRune(m.kept, utf16.DecodeRune(c, rune(low)))
 			return 12
 		}
 	}
-	m.buf = utf8.AppendRune(m.buf, rune(u))
+	m.kept = utf8.AppendRune(m.kept, rune(u))
 	return 6
 }

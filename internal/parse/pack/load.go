@@ -42,7 +42,7 @@ func (l *loader) addf(n *yaml.Node, format string, args ...any) {
 	l.add(n, fmt.Sprintf(format, args...))
 }
 
-var packKeys = []string{"name", "origin", "programs", "logs", "syslog_only", "patterns", "samples", "ignores", "hostile"}
+var packKeys = []string{"name", "origin", "programs", "logs", "syslog_only", "one_line", "patterns", "samples", "ignores", "hostile"}
 
 // pack reads the whole file.
 func (l *loader) pack(data []byte) *Pack {
@@ -81,6 +81,10 @@ func (l *loader) packKey(p *Pack, key string, v *yaml.Node) {
 	case "syslog_only":
 		if p.tagOnly = l.str(v) == "true"; !p.tagOnly {
 			l.add(v, "syslog_only is true or left out")
+		}
+	case "one_line":
+		if p.oneLine = l.str(v); len(p.oneLine) < 8 {
+			l.add(v, "one_line says why no record holds a line break that a client sent")
 		}
 	case "patterns":
 		l.items(v, func(n *yaml.Node) { p.patterns = append(p.patterns, l.pattern(n)) })

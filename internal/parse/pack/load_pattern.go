@@ -127,7 +127,7 @@ func (p *pattern) hasConn() bool {
 
 // expression reads one regular expression and says what is doubtful in it.
 func (l *loader) expression(n *yaml.Node, expr string) *expression {
-	e, re, err := parseExpression(expr)
+	e, re, err := parseExpression(expr, false)
 	if err != nil {
 		l.problems = append(l.problems, Problem{File: l.file, Line: n.Line, Col: n.Column,
 			Offset: offset(err, expr), Msg: message(err)})

@@ -39,8 +39,9 @@ type Field struct {
 }
 
 // Match is what a pattern read in a line. Its byte slices alias the line or
-// memory of this Match that lives until it is used again; copy them to keep
-// them. A Match is used by one goroutine.
+// memory of this Match that lives until Reset, however many lines are read in
+// between: at most about twice the bytes of those lines. A Match is used by one
+// goroutine.
 type Match struct {
 	// Ref (Unix ns) and Loc are set by the caller, for stamps that lack a year
 	// or a zone. A nil Loc is UTC.
@@ -54,22 +55,21 @@ type Match struct {
 	Class   uint8      // which way of telling of one attempt this is, when Conn is set
 	Addr    netip.Addr // invalid when the pattern has no address
 	Time    int64      // Unix ns by the line's own stamp; 0: it has none
+	Named   bool       // Time is what the pattern's group or field says
 	User    []byte
 	Conn    []byte // what identifies the connection or session, nil when untold
 	Fields  []Field
 
-	buf []byte // unescaped and marked copies of texts
+	kept    []byte // unescaped and uncoloured texts, which values point into
+	scratch []byte // the text that an expression runs over; no value points into it
 }
 
-// begin makes m ready for another line; it keeps memory and inputs.
-func (m *Match) begin() {
-	m.buf = m.buf[:0]
-	m.clear()
-}
+// Reset gives up the memory that values of earlier lines live in.
+func (m *Match) Reset() { m.kept = m.kept[:0] }
 
 // clear undoes what a pattern that failed left. What was unescaped stays.
 func (m *Match) clear() {
-	*m = Match{Ref: m.Ref, Loc: m.Loc, Fields: m.Fields[:0], buf: m.buf}
+	*m = Match{Ref: m.Ref, Loc: m.Loc, Fields: m.Fields[:0], kept: m.kept, scratch: m.scratch}
 }
 
 // Pack is the patterns of one service. It is immutable but for the lazy
@@ -80,8 +80,9 @@ type Pack struct {
 	programs []string
 	logs     []string
 	anyTag   bool
-	nameless bool // its name is no tag
-	tagOnly  bool // never sniffed in a line without a tag
+	nameless bool   // its name is no tag
+	tagOnly  bool   // never sniffed in a line without a tag
+	oneLine  string // why no record of it holds a client's line break; "": it may
 	patterns []*pattern
 	samples  []sample
 	ignores  []string
@@ -110,7 +111,8 @@ func (p *Pack) Programs() []string { return p.programs }
 func (p *Pack) pattern(i int) *pattern {
 	p.once.Do(func() {
 		if p.data != nil {
-			p.patterns = p.data().patterns
+			d := p.data()
+			p.patterns, p.oneLine = d.patterns, d.oneLine
 		}
 	})
 	if i >= len(p.patterns) {

@@ -15,6 +15,8 @@ const (
 	maxText = 4 << 10
 	// mark stands in for the address while an expression runs.
 	mark = 0
+	// markSource is the mark as an expression writes it.
+	markSource = `(?P<ip>\x00)`
 	// endAnchor closes what an author left open.
 	endAnchor = `\s*$`
 )
@@ -37,12 +39,16 @@ type pattern struct {
 type expression struct {
 	source  string // with the mark
 	hasIP   bool
+	open    bool   // what follows the match is not looked at
+	indent  bool   // it says itself that its text may begin with a blank
 	before  string // fixed text right before the address
 	literal []string
 
 	once   sync.Once
 	re     *regexp.Regexp
 	groups []string
+
+	edge func() *edges // computed once
 }
 
 // compiled returns the expression ready to run; compiling is put off to the
@@ -82,13 +88,15 @@ func expand(expr string) string {
 	return expr
 }
 
-// parseExpression reads expr and prepares its marked form.
-func parseExpression(expr string) (*expression, *syntax.Regexp, error) {
+// parseExpression reads expr and prepares its marked form. An expression that
+// does not say where it ends must reach the text's end, unless open.
+func parseExpression(expr string, open bool) (*expression, *syntax.Regexp, error) {
 	re, err := syntax.Parse(expand(expr), syntax.Perl|syntax.DotNL)
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &expression{literal: required(re.Simplify())}
+	e := &expression{literal: required(re.Simplify()), indent: writesBlank(re)}
+	e.edge = sync.OnceValue(func() *edges { return edgesIn(re) })
 	if i := captureOf(re, "ip"); i != nil {
 		e.hasIP = true
 		e.before = literalBefore(re, i)
@@ -96,6 +104,10 @@ func parseExpression(expr string) (*expression, *syntax.Regexp, error) {
 	}
 	e.source = `(?:` + re.String() + `)`
 	if !endsOpen(re) {
+		return e, re, nil
+	}
+	if open {
+		e.open = true
 		return e, re, nil
 	}
 	e.source += endAnchor
@@ -135,6 +147,24 @@ func literalBefore(re, group *syntax.Regexp) string {
 	return ""
 }
 
+// writesBlank reports whether re begins with a blank that its author wrote, and
+// not only with something that a blank matches.
+func writesBlank(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return re.Rune[0] == ' ' || re.Rune[0] == '\t'
+	case syntax.OpConcat:
+		i := 0
+		for i < len(re.Sub)-1 && (re.Sub[i].Op == syntax.OpBeginText || re.Sub[i].Op == syntax.OpBeginLine) {
+			i++
+		}
+		return writesBlank(re.Sub[i]) || re.Sub[i].Op == syntax.OpQuest && i+1 < len(re.Sub) && writesBlank(re.Sub[i+1])
+	case syntax.OpQuest, syntax.OpCapture:
+		return writesBlank(re.Sub[0])
+	}
+	return false
+}
+
 // endsOpen reports whether re does not say itself where it ends.
 func endsOpen(re *syntax.Regexp) bool {
 	switch re.Op {
@@ -158,7 +188,7 @@ func (e *expression) match(text []byte, m *Match) bool {
 		if at == nil {
 			return false
 		}
-		e.fill(text, at, m)
+		e.fill(text, at, m, nil)
 		return true
 	}
 	return e.matchAddr(text, m)
@@ -172,50 +202,94 @@ func (e *expression) matchAddr(text []byte, m *Match) bool {
 	if !ok {
 		return false
 	}
-	var found netip.Addr
-	var at []int
-	var marked []byte
-	for _, s := range spans {
-		if at != nil && s.addr == found || !endsWith(text[:s.from], e.before) {
-			continue
-		}
-		t := m.marked(text, s)
-		hit := e.compiled().FindSubmatchIndex(t)
-		if hit == nil {
-			continue
-		}
-		if at != nil {
-			return false
-		}
-		found, at, marked = s.addr, hit, t
-	}
-	if at == nil {
+	if e.open && e.twice(text, spans) {
 		return false
 	}
-	e.fill(marked, at, m)
-	m.Addr = found
+	var found *span
+	var at []int
+	for i := range spans {
+		s := &spans[i]
+		if found != nil && s.addr == found.addr || !endsWith(text[:s.from], e.before) {
+			continue
+		}
+		hit := e.compiled().FindSubmatchIndex(m.marked(text, s))
+		if hit == nil || !e.caught(hit, s.from) {
+			continue
+		}
+		if found != nil {
+			return false
+		}
+		found, at = s, hit
+	}
+	if found == nil {
+		return false
+	}
+	e.fill(text, at, m, found)
+	m.Addr = found.addr
 	return true
+}
+
+// caught reports whether the group "ip" is what matched the mark at i, and no
+// other group of that name matched anything else.
+func (e *expression) caught(at []int, i int) bool {
+	n := 0
+	for g, name := range e.groups {
+		if name != "ip" || at[2*g] < 0 {
+			continue
+		}
+		if at[2*g] != i || at[2*g+1] != i+1 {
+			return false
+		}
+		n++
+	}
+	return n > 0
+}
+
+// twice reports whether two different addresses stand behind the text that
+// stands before the expression's. Of an expression with an open end either may
+// be the one, whichever it matches: the other may be what a client wrote.
+func (e *expression) twice(text []byte, spans []span) bool {
+	var first netip.Addr
+	for i := range spans {
+		s := &spans[i]
+		if !endsWith(text[:s.from], e.before) {
+			continue
+		}
+		if first.IsValid() && s.addr != first {
+			return true
+		}
+		first = s.addr
+	}
+	return false
 }
 
 func endsWith(b []byte, s string) bool {
 	return len(b) >= len(s) && string(b[len(b)-len(s):]) == s
 }
 
-// marked returns text with the mark in s's place. It lives in m's memory.
-func (m *Match) marked(text []byte, s span) []byte {
-	n := len(m.buf)
-	m.buf = append(append(append(m.buf, text[:s.from]...), mark), text[s.to:]...)
-	return m.buf[n:len(m.buf):len(m.buf)]
+// marked returns text with the mark in s's place, until it is called again.
+func (m *Match) marked(text []byte, s *span) []byte {
+	m.scratch = append(append(append(m.scratch[:0], text[:s.from]...), mark), text[s.to:]...)
+	return m.scratch
 }
 
-// fill sets what the groups caught.
-func (e *expression) fill(text []byte, at []int, m *Match) {
+// fill sets what the groups caught, at these places of text with the mark in
+// s's place; nil: of text itself. The values alias text.
+func (e *expression) fill(text []byte, at []int, m *Match, s *span) {
 	for i, name := range e.groups {
 		if name == "" || name == "ip" || at[2*i] < 0 {
 			continue
 		}
-		m.set(name, text[at[2*i]:at[2*i+1]])
+		m.set(name, text[s.unmarked(at[2*i]):s.unmarked(at[2*i+1])])
 	}
+}
+
+// unmarked is where the place i of a marked text is in the text itself.
+func (s *span) unmarked(i int) int {
+	if s == nil || i <= s.from {
+		return i
+	}
+	return i - 1 + s.to - s.from
 }
 
 // set stores one named value.
@@ -227,7 +301,7 @@ func (m *Match) set(name string, v []byte) {
 		m.Conn = v
 	case "time":
 		if ns, _, ok := scan.Stamp(v, m.Ref, m.loc()); ok {
-			m.Time = ns
+			m.Time, m.Named = ns, true
 		}
 	default:
 		m.Fields = append(m.Fields, Field{name, v})

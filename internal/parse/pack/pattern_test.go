@@ -10,7 +10,7 @@ import (
 // readBy runs one pattern over one text.
 func readBy(t *testing.T, expr, text string) (*Match, bool) {
 	t.Helper()
-	e, _, err := parseExpression(expr)
+	e, _, err := parseExpression(expr, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +43,16 @@ func TestExpressionAddress(t *testing.T) {
 		{`\[<ip>(?::\d+)?\]`, "[2001:db8::7:4919]", ""}, // two readings
 		{`ip4:<ip>:`, "ip4:192.0.2.7: x", ""},
 		{`ipv4:<ip>:\d+`, "ipv4:192.0.2.7:99", "192.0.2.7"},
+		// What the group does not catch is not the address.
+		{`^failed(?: from <ip>)?.*`, "failed from 192.0.2.7", "192.0.2.7"},
+		{`^failed(?: from <ip>)?.*`, "failed for 198.51.100.66", ""},
+		{`^failed(?: from <ip>)?.*`, "failed from 192.0.2.7 for 198.51.100.66", "192.0.2.7"},
+		{`^(?:failed from <ip>|gone).*`, "gone: 198.51.100.66", ""},
+		{`^(?:a (?P<ip>\S+)|b (?P<ip>\S+))$`, "b 192.0.2.7", "192.0.2.7"},
+		// Two groups are two places.
+		{`a (?P<ip>\S+) b (?P<ip>\S+)$`, "a 192.0.2.7 b 198.51.100.66", ""},
+		{`a (?P<ip>\S+)(?: b (?P<ip>\S+))?$`, "a 192.0.2.7 b 198.51.100.66", ""},
+		{`a (?P<ip>\S+)(?: b (?P<ip>\S+))?$`, "a 192.0.2.7", "192.0.2.7"},
 	}
 	for _, tt := range tests {
 		m, ok := readBy(t, tt.expr, tt.text)
@@ -100,7 +110,7 @@ func TestBounds(t *testing.T) {
 func TestView(t *testing.T) {
 	tests := []struct{ line, plain, rest string }{
 		{"hello", "hello", ""},
-		{"  hello \r", "hello", ""},
+		{"  hello \r", "  hello", ""},
 		{"2024-05-01 10:11:12 hello", "2024-05-01 10:11:12 hello", "hello"},
 		{"[2024-05-01 10:11:12,345] [INFO] hello", "[2024-05-01 10:11:12,345] [INFO] hello", "[INFO] hello"},
 		{"2024-05-01T10:11:12Z: hello", "2024-05-01T10:11:12Z: hello", "hello"},
@@ -110,7 +120,7 @@ func TestView(t *testing.T) {
 		{"web-1  | hello", "hello", ""},
 		{"not | a container", "a container", ""},
 		{"no container| here", "no container| here", ""},
-		{"a\x00b", "", ""},
+		{"a\x00b", "a\x01b", ""},
 	}
 	for _, tt := range tests {
 		v := newView([]byte(tt.line), &Match{})

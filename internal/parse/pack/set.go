@@ -101,8 +101,10 @@ func (s *Set) Services() []string {
 	return names
 }
 
-// runtimes are tags that say in what a program is written, not which it is:
-// the journal names a service's own output after its process.
+// Runtime reports whether tag says in what a program is written, not which it
+// is: the journal names a service's own output after its process.
+func Runtime(tag []byte) bool { return runtimes[string(tag)] }
+
 var runtimes = map[string]bool{
 	"node": true, "npm": true, "java": true, "python": true, "python3": true, "gunicorn": true, "uwsgi": true,
 	"dotnet": true, "mono": true, "ruby": true, "puma": true, "php": true, "php-fpm": true, "perl": true,
@@ -110,27 +112,23 @@ var runtimes = map[string]bool{
 	"sh": true, "bash": true, "run.sh": true, "start.sh": true,
 }
 
-// wanted picks the packs that may read a line. all is every pack, bare every
-// one that is not for syslog alone.
+// wanted picks the packs that may read a line; bare is every one that is not
+// for syslog alone.
 type wanted struct {
-	all, bare bool
-	a, b      []int16
+	bare bool
+	a, b []int16
 }
 
 func (s *Set) wants(w *wanted, i int16) bool {
-	return w.all || w.bare && !s.packs[i].tagOnly || slices.Contains(w.a, i) || slices.Contains(w.b, i)
+	return w.bare && !s.packs[i].tagOnly || slices.Contains(w.a, i) || slices.Contains(w.b, i)
 }
 
 // MatchTagged reads a message that a program sent to syslog or the journal
 // under tag. Only packs that know the tag are asked: by their name or one of
-// their programs, whole or as a word of it ("docker-gitea-1"); every pack for
-// the tag of a mere runtime ("java").
+// their programs, whole or as a word of it ("docker-gitea-1").
 func (s *Set) MatchTagged(tag, msg []byte, m *Match) bool {
 	w := wanted{a: s.forTag(tag), b: s.anyTag}
-	if w.a == nil && runtimes[string(tag)] {
-		w.all = true
-	}
-	if !w.all && w.a == nil && w.b == nil {
+	if w.a == nil && w.b == nil {
 		return false
 	}
 	return s.match(msg, m, &w)
@@ -157,31 +155,58 @@ func (s *Set) forTag(tag []byte) []int16 {
 	return nil
 }
 
-// MatchBare reads a line of a service's own log file.
+// MatchBare tries every pack on a line: for tools that show what a line could be,
+// never where a client could have begun it.
 func (s *Set) MatchBare(line []byte, m *Match) bool {
 	return s.match(line, m, &wanted{bare: true})
 }
 
-// MatchService reads a line, tagged or bare, of a service that the user named;
-// false when no pack knows that name, in any case of letters, or a word of it.
-func (s *Set) MatchService(service string, msg []byte, m *Match) bool {
-	is := s.forTag([]byte(service))
-	if is == nil {
-		is = s.forTag([]byte(strings.ToLower(service)))
+// Pick is some packs of a Set; nil is none.
+type Pick []int16
+
+// Named picks the packs of a service or program of that whole name, in any case
+// of letters.
+func (s *Set) Named(service string) Pick {
+	if is := s.byProgram[service]; is != nil {
+		return is
 	}
-	return is != nil && s.match(msg, m, &wanted{a: is})
+	return s.byProgram[strings.ToLower(service)]
 }
 
-// Each calls f for every pattern that reads msg, in the set's order. The Match
+// NamedBy reports whether tag names one of those packs.
+func (s *Set) NamedBy(tag []byte, packs Pick) bool {
+	return slices.ContainsFunc(s.forTag(tag), func(i int16) bool { return slices.Contains(packs, i) })
+}
+
+// Holds reports whether one of those packs is the service's.
+func (s *Set) Holds(packs Pick, service string) bool {
+	return slices.ContainsFunc(packs, func(i int16) bool { return s.packs[i].name == service })
+}
+
+// MatchIn reads a line, tagged or bare, by those packs only.
+func (s *Set) MatchIn(packs Pick, line []byte, m *Match) bool {
+	return s.match(line, m, &wanted{a: packs})
+}
+
+// Each calls f for every pattern that reads msg, in the set's order: those that
+// know its tag, those for any tag, and all of a line that has none. The Match
 // that f gets is overwritten by the next. Ref and Loc are taken from m, which
 // also lends its memory.
 func (s *Set) Each(tag, msg []byte, m *Match, f func(*Match)) {
-	w := wanted{a: s.forTag(tag), b: s.anyTag, all: len(tag) == 0 || runtimes[string(tag)]}
+	s.each(msg, m, wanted{a: s.forTag(tag), b: s.anyTag, bare: len(tag) == 0}, f)
+}
+
+// EachOf is Each without the patterns for any tag.
+func (s *Set) EachOf(tag, msg []byte, m *Match, f func(*Match)) {
+	s.each(msg, m, wanted{a: s.forTag(tag)}, f)
+}
+
+func (s *Set) each(msg []byte, m *Match, w wanted, f func(*Match)) {
 	c := s.candidates(msg, &w)
 	if c == (bitmap{}) {
 		return
 	}
-	m.begin()
+	m.clear()
 	v := newView(msg, m)
 	for r := range s.refs {
 		if c.has(r) && s.try(r, v, m) {
@@ -224,7 +249,7 @@ func (s *Set) match(line []byte, m *Match, w *wanted) bool {
 	if c == (bitmap{}) {
 		return false
 	}
-	m.begin()
+	m.clear()
 	v := newView(line, m)
 	found := false
 	for r := range s.refs {

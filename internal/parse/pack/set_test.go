@@ -32,7 +32,7 @@ func TestTags(t *testing.T) {
 		{"alphad", "login failed from 192.0.2.7", "alpha"},
 		{"docker-alpha-1", "login failed from 192.0.2.7", "alpha"},
 		{"alpha(www.example.org)", "login failed from 192.0.2.7", "alpha"},
-		{"java", "login failed from 192.0.2.7", "alpha"},
+		{"java", "login failed from 192.0.2.7", ""},
 		{"alphabet", "login failed from 192.0.2.7", ""},
 		{"", "login failed from 192.0.2.7", ""},
 		{"sshd", "login failed from 192.0.2.7", ""},
@@ -53,10 +53,10 @@ func TestTags(t *testing.T) {
 func TestMatchService(t *testing.T) {
 	s := loadAll(t, packA, packB)
 	var m Match
-	if !s.MatchService("alphad", []byte("login failed from 192.0.2.7"), &m) {
+	if !s.MatchIn(s.Named("alphad"), []byte("login failed from 192.0.2.7"), &m) {
 		t.Error("a service is not known by its program")
 	}
-	if s.MatchService("alpha", []byte("refused 192.0.2.7"), &m) || s.MatchService("none", []byte("refused 192.0.2.7"), &m) {
+	if s.MatchIn(s.Named("alpha"), []byte("refused 192.0.2.7"), &m) || s.MatchIn(s.Named("none"), []byte("refused 192.0.2.7"), &m) {
 		t.Error("another service's line was read")
 	}
 	if p := s.Pack("alphad"); p == nil || p.Name() != "alpha" || s.Pack("none") != nil {
@@ -144,7 +144,7 @@ func TestSyslogOnly(t *testing.T) {
 	if s.MatchBare(line, &m) {
 		t.Error("a line without a tag was read")
 	}
-	if !s.MatchTagged([]byte("a"), line, &m) || !s.MatchService("a", line, &m) || !s.MatchService("A-auth", line, &m) {
+	if !s.MatchTagged([]byte("a"), line, &m) || !s.MatchIn(s.Named("a"), line, &m) || !s.MatchIn(s.Named("A"), line, &m) || s.Named("a-auth") != nil {
 		t.Error("a line of the service was not read")
 	}
 }
@@ -165,7 +165,7 @@ func TestBuiltinIsLazy(t *testing.T) {
 		t.Error("a file was read before a line needed it")
 	}
 	var m Match
-	if !s.MatchService("forgejo", []byte("Failed authentication attempt for x from 192.0.2.7:1: user does not exist [uid: 0, name: x]"), &m) || p.patterns == nil {
+	if !s.MatchIn(s.Named("forgejo"), []byte("Failed authentication attempt for x from 192.0.2.7:1: user does not exist [uid: 0, name: x]"), &m) || p.patterns == nil {
 		t.Errorf("got %+v", m)
 	}
 }

@@ -1,2 +1,0 @@
-// Package lean keeps an idle process small.
-package lean

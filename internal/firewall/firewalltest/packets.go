@@ -59,6 +59,11 @@ func Dial(t *testing.T, from string, to netip.AddrPort, w Want) {
 		d.Timeout = silence
 	}
 	c, err := d.Dial("tcp", to.String())
+	// The kernel may make the IPv6 routes of a new address again, a moment after it
+	// made them first.
+	for deadline := time.Now().Add(answered); errors.Is(err, syscall.ENETUNREACH) && time.Now().Before(deadline); {
+		c, err = d.Dial("tcp", to.String())
+	}
 	got := Passes
 	var ne net.Error
 	switch {

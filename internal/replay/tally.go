@@ -69,14 +69,31 @@ type Shown struct {
 // sourceTally is what one address did.
 type sourceTally struct {
 	logins, failures, pages, others uint32
-	hits                            []hit // by rule
+	hits                            uint32 // the number of the first and one; by rule
 }
 
+// hit is lines of a source that led to a rule's blocks or came during one.
 type hit struct {
-	rule  *ruleTally
+	lines [maxShown]shown
+	count uint32
+	next  uint32 // of the same source: its number and one
+	found uint32 // the number of a case of the rule and one: mostly the next line is of the same
+	rule  uint16
+	shown uint8
 	web   bool
-	n     int
-	lines []Shown
+}
+
+// shown is a line and its place.
+type shown struct {
+	line   int64
+	origin uint32 // in tally.origins
+	text
+}
+
+// text is some bytes of tally.text; none when lines are not kept.
+type text struct {
+	from uint32
+	n    uint16
 }
 
 // good reports whether the source looks honest by its whole record. Of logins:
@@ -92,21 +109,41 @@ func (s *sourceTally) good(web bool) bool {
 
 type ruleTally struct {
 	RuleSummary
-	index    uint16
-	prefixes map[netip.Prefix]struct{}
-	worst    *Case
+	index uint16
+	worst *Case
 }
 
 // caseKey is what a case is found by: as short as can be, for it is hashed with
 // each event that a block stops.
 type caseKey struct {
 	addr [16]byte
-	bits uint8
+	bits uint16 // of the prefix, and 256 for IPv4
 	rule uint16
 }
 
+const bitsV4 = 256
+
 func (r *ruleTally) caseOf(p netip.Prefix) caseKey {
-	return caseKey{p.Addr().As16(), uint8(p.Bits()), r.index}
+	k := caseKey{p.Addr().As16(), uint16(p.Bits()), r.index}
+	if p.Addr().Is4() {
+		k.bits += bitsV4
+	}
+	return k
+}
+
+func (k *caseKey) prefix() netip.Prefix {
+	a := netip.AddrFrom16(k.addr)
+	if k.bits < bitsV4 {
+		return netip.PrefixFrom(a, int(k.bits))
+	}
+	return netip.PrefixFrom(a.Unmap(), int(k.bits-bitsV4))
+}
+
+// caseTally is the case of a prefix or key.
+type caseTally struct {
+	stopped uint64
+	lines   [maxShown]text
+	blocked bool // or would have been
 }
 
 // keyedCase is a case of a rule that counts no sources.
@@ -121,16 +158,19 @@ type wouldBlock struct {
 	rule  *ruleTally
 }
 
-// tally collects the summaries of rules while a replay goes on.
+// tally collects the summaries of rules while a replay goes on. It holds few
+// pointers, for it grows with the log.
 type tally struct {
 	ledger    *ledger.Ledger
 	keepText  bool
-	text      int // bytes kept
+	text      []byte
 	rules     map[string]*ruleTally
 	byIndex   []*ruleTally
-	sources   map[[16]byte]*sourceTally
-	cases     map[caseKey]*Case
-	keyed     map[keyedCase]*Case
+	sources   *table[[16]byte, sourceTally]
+	hits      []hit
+	cases     *table[caseKey, caseTally]
+	keyed     map[keyedCase]*caseTally
+	origins   []string
 	untracked uint64
 
 	observed     map[netip.Prefix]wouldBlock
@@ -138,25 +178,31 @@ type tally struct {
 
 	breached []*ruleTally // by the event that is being counted
 
-	last   netip.Addr // looked up last
-	lastOf *sourceTally
+	// What was looked up last.
+	lastAddr   netip.Addr
+	lastSource *sourceTally
+	lastRule   *ruleTally
 }
 
 func newTally(l *ledger.Ledger, keepText bool) *tally {
 	return &tally{
 		ledger: l, keepText: keepText,
-		rules: map[string]*ruleTally{}, sources: map[[16]byte]*sourceTally{}, cases: map[caseKey]*Case{}, keyed: map[keyedCase]*Case{},
+		rules: map[string]*ruleTally{}, sources: newTable[[16]byte, sourceTally](), cases: newTable[caseKey, caseTally](), keyed: map[keyedCase]*caseTally{},
 		observed: map[netip.Prefix]wouldBlock{},
 	}
 }
 
 func (t *tally) rule(name string) *ruleTally {
+	if r := t.lastRule; r != nil && r.Rule == name {
+		return r
+	}
 	r := t.rules[name]
 	if r == nil {
-		r = &ruleTally{RuleSummary: RuleSummary{Rule: name}, index: uint16(len(t.rules)), prefixes: map[netip.Prefix]struct{}{}}
+		r = &ruleTally{RuleSummary: RuleSummary{Rule: name}, index: uint16(len(t.rules))}
 		t.byIndex = append(t.byIndex, r)
 		t.rules[name] = r
 	}
+	t.lastRule = r
 	return r
 }
 
@@ -174,15 +220,14 @@ func (t *tally) breach(b *detect.Breach, answers []Answer) {
 		case Block:
 			by := t.rule(a.Rule) // of a widened block another
 			by.Blocks++
-			t.meets(by, a.Prefix)
-			t.open(by, a.Prefix, "", b)
+			t.meets(by, t.open(by, a.Prefix, "", b))
 			blocks = blocks || a.Prefix.Contains(addr.Of(b.Addr))
 		case Observe:
-			t.open(r, a.Prefix, b.Key, b)
+			c := t.open(r, a.Prefix, b.Key, b)
 			if len(a.Would) == 0 || a.Would[0] != Block || !a.Prefix.IsValid() {
 				continue
 			}
-			t.meets(r, a.Prefix)
+			t.meets(r, c)
 			t.observe(r, a.Prefix, b.At+int64(a.TTL))
 			blocks = true
 		default:
@@ -194,9 +239,12 @@ func (t *tally) breach(b *detect.Breach, answers []Answer) {
 	}
 }
 
-func (t *tally) meets(r *ruleTally, p netip.Prefix) {
-	if len(r.prefixes) < maxCases {
-		r.prefixes[p] = struct{}{}
+// meets notes that the prefix of a case was blocked or would have been; nil is
+// one that there was no room for.
+func (t *tally) meets(r *ruleTally, c *caseTally) {
+	if c != nil && !c.blocked {
+		c.blocked = true
+		r.Prefixes++
 	}
 }
 
@@ -215,43 +263,44 @@ func (t *tally) observe(r *ruleTally, p netip.Prefix, until int64) {
 	}
 }
 
-// open begins the case of a prefix or, without one, of a key.
-func (t *tally) open(r *ruleTally, p netip.Prefix, key string, b *detect.Breach) {
-	var c *Case
+// open begins the case of a prefix or, without one, of a key. It returns nil
+// when there is no room for more.
+func (t *tally) open(r *ruleTally, p netip.Prefix, key string, b *detect.Breach) (c *caseTally) {
+	var k caseKey
 	if p.IsValid() {
-		c, key = t.cases[r.caseOf(p)], ""
+		k = r.caseOf(p)
+		_, c = t.cases.find(k)
 	} else {
 		c = t.keyed[keyedCase{r, key}]
 	}
 	if c != nil {
-		return
+		return c
 	}
-	if len(t.cases)+len(t.keyed) >= maxCases {
+	if t.cases.n+len(t.keyed) >= maxCases {
 		t.untracked++
-		return
-	}
-	c = &Case{Prefix: p, Key: key}
-	for _, line := range b.Evidence[:min(len(b.Evidence), maxShown)] {
-		if text := t.keep([]byte(line)); text != "" {
-			c.Lines = append(c.Lines, text)
-		}
+		return nil
 	}
 	if p.IsValid() {
-		t.cases[r.caseOf(p)] = c
+		_, c = t.cases.add(k)
 	} else {
+		c = &caseTally{}
 		t.keyed[keyedCase{r, key}] = c
 	}
+	for i, line := range b.Evidence[:min(len(b.Evidence), maxShown)] {
+		if t.room(len(line)) {
+			c.lines[i] = text{uint32(len(t.text)), uint16(min(len(line), maxLineText))}
+			t.text = append(t.text, line[:c.lines[i].n]...)
+		}
+	}
+	return c
 }
 
-// keep copies a line, "" when there is no room for more or none may be kept.
-func (t *tally) keep(line []byte) string {
-	line = line[:min(len(line), maxLineText)]
-	if !t.keepText || t.text+len(line) > maxText {
-		return ""
-	}
-	t.text += len(line)
-	return string(line)
+// room reports whether a line of that length can be kept, up to maxLineText of it.
+func (t *tally) room(n int) bool {
+	return t.keepText && len(t.text)+min(n, maxLineText) <= maxText
 }
+
+func (t *tally) kept(x text) string { return string(t.text[x.from:][:x.n]) }
 
 // event counts one event, after its breaches.
 func (t *tally) event(ev *parse.Event, origin *source.Origin, line *source.Line, stopped bool) {
@@ -310,86 +359,109 @@ func (t *tally) wouldStop(ev *parse.Event, breached []*ruleTally, s *sourceTally
 }
 
 func (t *tally) stopped(r *ruleTally, p netip.Prefix, login bool, s *sourceTally, web bool, origin *source.Origin, line *source.Line) {
-	if !login {
-		r.Stopped++
-		if c := t.cases[r.caseOf(p)]; c != nil {
-			c.Stopped++
+	h := t.hit(s, r, web, origin, line)
+	if login {
+		return
+	}
+	r.Stopped++
+	k := r.caseOf(p)
+	if h != nil && h.found > 0 {
+		if e := t.cases.at(h.found - 1); e.key == k {
+			e.value.stopped++
+			return
 		}
 	}
-	t.hit(s, r, web, origin, line)
+	if i, c := t.cases.find(k); c != nil {
+		c.stopped++
+		if h != nil {
+			h.found = i + 1
+		}
+	}
 }
 
-// hit notes a line of a source that led to a block or came during one.
-func (t *tally) hit(s *sourceTally, r *ruleTally, web bool, origin *source.Origin, line *source.Line) {
+// hit notes a line of a source that led to a block or came during one. What it
+// returns is valid until the next call; nil when the source is not remembered.
+func (t *tally) hit(s *sourceTally, r *ruleTally, web bool, origin *source.Origin, line *source.Line) *hit {
 	if s == nil {
-		return
+		return nil
 	}
-	i := slices.IndexFunc(s.hits, func(h hit) bool { return h.rule == r })
-	if i < 0 {
-		s.hits = append(s.hits, hit{rule: r, web: web, lines: make([]Shown, 0, maxShown)})
-		i = len(s.hits) - 1
+	i := s.hits
+	for i != 0 && t.hits[i-1].rule != r.index {
+		i = t.hits[i-1].next
 	}
-	h := &s.hits[i]
-	h.n++
-	if len(h.lines) >= maxShown {
-		return
+	if i == 0 {
+		t.hits = append(t.hits, hit{rule: r.index, web: web, next: s.hits})
+		i = uint32(len(t.hits))
+		s.hits = i
 	}
-	shown := Shown{Source: origin.Name, Line: line.Number}
+	h := &t.hits[i-1]
+	h.count++
+	if h.shown >= maxShown {
+		return h
+	}
+	l := shown{line: line.Number, origin: t.origin(origin.Name)}
 	// Most sources are attackers': their lines must not use up the room.
-	if s.logins+s.pages > 0 || t.text < maxText/4 {
-		shown.Text = t.keep(line.Text)
+	if (s.logins+s.pages > 0 || len(t.text) < maxText/4) && t.room(len(line.Text)) {
+		l.text = text{uint32(len(t.text)), uint16(min(len(line.Text), maxLineText))}
+		t.text = append(t.text, line.Text[:l.n]...)
 	}
-	h.lines = append(h.lines, shown)
+	h.lines[h.shown] = l
+	h.shown++
+	return h
+}
+
+// origin is the number of the log of that name.
+func (t *tally) origin(name string) uint32 {
+	for i := len(t.origins) - 1; i >= 0; i-- { // mostly the last
+		if t.origins[i] == name {
+			return uint32(i)
+		}
+	}
+	t.origins = append(t.origins, name)
+	return uint32(len(t.origins) - 1)
 }
 
 // source returns the tally of an address, which is made if wanted; else nil.
 func (t *tally) source(a netip.Addr, wanted bool) *sourceTally {
-	if t.last == a && (t.lastOf != nil || !wanted) {
-		return t.lastOf
+	if t.lastAddr == a && (t.lastSource != nil || !wanted) {
+		return t.lastSource
 	}
 	k := a.As16()
-	s := t.sources[k]
+	_, s := t.sources.find(k)
 	if s == nil && wanted {
-		if len(t.sources) >= maxSources {
+		if t.sources.n >= maxSources {
 			t.untracked++
 		} else {
-			s = &sourceTally{}
-			t.sources[k] = s
+			_, s = t.sources.add(k)
 		}
 	}
-	t.last, t.lastOf = a, s
+	t.lastAddr, t.lastSource = a, s
 	return s
 }
 
 // summaries returns what there is to say of each rule, sorted by name, and how
 // many good sources met a block.
 func (t *tally) summaries() (out []RuleSummary, goodHit int) {
-	for a, s := range t.sources {
-		counted := false
-		for _, h := range s.hits {
-			if !s.good(h.web) {
-				continue
-			}
-			if !counted && !h.rule.Observe {
-				counted = true
-				goodHit++
-			}
-			ok, bad := s.logins, s.failures
-			if h.web {
-				ok, bad = s.pages, s.others
-			}
-			h.rule.GoodHit++
-			h.rule.Good = append(h.rule.Good, GoodSource{Addr: netip.AddrFrom16(a).Unmap(), Hits: h.n, Successes: int(ok), Failures: int(bad), Lines: h.lines})
+	for i := range t.sources.n {
+		e := t.sources.at(uint32(i))
+		if t.goodHits(netip.AddrFrom16(e.key).Unmap(), &e.value) {
+			goodHit++
 		}
 	}
-	for k, c := range t.cases {
-		t.byIndex[k.rule].judge(c)
+	for i := range t.cases.n {
+		e := t.cases.at(uint32(i))
+		r := t.byIndex[e.key.rule]
+		if r.worst == nil || e.value.stopped >= r.worst.Stopped {
+			r.judge(t.asCase(&e.value, e.key.prefix(), ""))
+		}
 	}
 	for k, c := range t.keyed {
-		k.rule.judge(c)
+		k.rule.judge(t.asCase(c, netip.Prefix{}, k.key))
 	}
 	for _, r := range t.rules {
-		r.Prefixes = len(r.prefixes)
+		if r.worst != nil {
+			r.Worst = *r.worst
+		}
 		slices.SortFunc(r.Good, func(a, b GoodSource) int { return cmp.Or(b.Hits-a.Hits, a.Addr.Compare(b.Addr)) })
 		r.Good = r.Good[:min(len(r.Good), maxGood)]
 		out = append(out, r.RuleSummary)
@@ -398,10 +470,45 @@ func (t *tally) summaries() (out []RuleSummary, goodHit int) {
 	return out, goodHit
 }
 
+// goodHits notes, for each rule that a source met, that the source looks honest,
+// and reports whether one of those rules blocked it.
+func (t *tally) goodHits(a netip.Addr, s *sourceTally) (blocked bool) {
+	next := s.hits
+	for next != 0 {
+		h := &t.hits[next-1]
+		if next = h.next; !s.good(h.web) {
+			continue
+		}
+		r := t.byIndex[h.rule]
+		blocked = blocked || !r.Observe
+		g := GoodSource{Addr: a, Hits: int(h.count), Successes: int(s.logins), Failures: int(s.failures)}
+		if h.web {
+			g.Successes, g.Failures = int(s.pages), int(s.others)
+		}
+		for _, l := range h.lines[:h.shown] {
+			g.Lines = append(g.Lines, Shown{t.origins[l.origin], l.line, t.kept(l.text)})
+		}
+		r.GoodHit++
+		r.Good = append(r.Good, g)
+	}
+	return blocked
+}
+
+// asCase gives a case its name and lines.
+func (t *tally) asCase(c *caseTally, p netip.Prefix, key string) *Case {
+	out := &Case{Prefix: p, Key: key, Stopped: c.stopped}
+	for _, l := range c.lines {
+		if l.n > 0 {
+			out.Lines = append(out.Lines, t.kept(l))
+		}
+	}
+	return out
+}
+
 // judge makes c the rule's worst case if it is.
 func (r *ruleTally) judge(c *Case) {
 	if r.worst == nil || worse(c, r.worst) {
-		r.worst, r.Worst = c, *c
+		r.worst = c
 	}
 }
 

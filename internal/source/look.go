@@ -168,6 +168,10 @@ func (e *engine) setAside(f *follower) {
 		if err != nil {
 			continue // nor will it be read later
 		}
+		if packingOf(s.head()) != nil {
+			s.close()
+			continue // a compressed file does not grow
+		}
 		s.startAtEnd(s.size)
 		f.remember(s.pos())
 		s.close()

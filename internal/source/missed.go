@@ -2,7 +2,6 @@ package source
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"time"
@@ -76,6 +75,19 @@ func (e *engine) addUnfinished(f *follower, s *segment, now time.Time) {
 	}
 }
 
+// packedLate gives up chain[i], which turned out to be compressed after it was
+// opened as text, and has it read as such.
+func (e *engine) packedLate(f *follower, i int) {
+	t := f.chain[i].mtime.Add(-clockTick)
+	e.remove(f, i)
+	if f.relist.IsZero() || t.Before(f.relist) {
+		f.relist = t
+	}
+	f.relistEnd = time.Now().Add(relistFor)
+	f.check = true
+	e.enqueue(f)
+}
+
 // crowdedFor is how long files are looked at that were closed although they were
 // still written to.
 const crowdedFor = 10 * time.Minute
@@ -139,7 +151,7 @@ func (e *engine) addListed(f *follower, s *segment, list []sibling) (failed []er
 		if s != nil && sib.fileID == s.fileID || e.byFile[sib.fileID] != nil {
 			continue
 		}
-		missed, err := e.openSibling(f, sib)
+		missed, err := openRotated(sib.path, e.pool, f.maxLine)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, true
@@ -166,16 +178,4 @@ func (e *engine) addListed(f *follower, s *segment, list []sibling) (failed []er
 		}
 	}
 	return failed, false
-}
-
-// openSibling opens a rotated file at its start.
-func (e *engine) openSibling(f *follower, sib sibling) (*segment, error) {
-	if isCompressedName(sib.path) {
-		return openPacked(sib.path, e.pool, f.maxLine)
-	}
-	s, err := openSegment(sib.path, f.maxLine)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", sib.path, err)
-	}
-	return s, nil
 }

@@ -24,7 +24,7 @@ func openPacked(path string, pool *pools, maxLine int) (*segment, error) {
 		return nil, err
 	}
 	head, err := readHead(u)
-	if err == nil && len(head) == 0 && !u.packed && isCompressedName(path) {
+	if err == nil && !u.packed && isCompressedName(path) && mayBePacked(head) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
@@ -34,6 +34,28 @@ func openPacked(path string, pool *pools, maxLine int) (*segment, error) {
 	s := &segment{path: path, h: -1, fileInfo: info, print: printOf(head), first: head, packed: u, finished: true}
 	s.stream = newLineReader(io.MultiReader(bytes.NewReader(head), u), pool, maxLine)
 	s.stream.enc = encodingOf(head)
+	return s, nil
+}
+
+// openRotated opens a rotated file at its start. Its content decides whether it
+// is unpacked: some rotations leave a compressed file under a plain name.
+func openRotated(path string, pool *pools, maxLine int) (*segment, error) {
+	if isCompressedName(path) {
+		return openPacked(path, pool, maxLine)
+	}
+	s, err := openSegment(path, maxLine)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	switch head := s.head(); {
+	case packingOf(head) != nil:
+		s.close()
+		return openPacked(path, pool, maxLine)
+	case len(head) > 0 && mayBePacked(head):
+		s.close()
+		return nil, unfinished(path, io.ErrUnexpectedEOF)
+	}
+	s.maybePacked = true
 	return s, nil
 }
 

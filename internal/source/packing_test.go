@@ -111,6 +111,73 @@ func TestLoopThatCopiesTruncatesAndPacksIsReadOnce(t *testing.T) {
 	c.check(r)
 }
 
+// Content decides what is compressed, not the name that a rotation gives it.
+func TestCompressedFileUnderAPlainNameIsUnpacked(t *testing.T) {
+	for _, program := range []string{"gzip", "zstd", "pzstd", "xz", "bzip2"} {
+		for _, found := range []string{"at the start", "while following"} {
+			t.Run(program+" "+found, func(t *testing.T) {
+				path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+				s := startStepped(t, Options{}, Spec{File: path})
+				appendTo(t, path, "one\n")
+				s.step()
+				s.want("one")
+				rotate := func() {
+					pack(t, program, path+".1", "one\ntwo\n")
+					must(t, os.Remove(path))
+					writeFile(t, path, "three\n")
+				}
+				if found == "at the start" {
+					saved := s.stop()
+					rotate()
+					s = startStepped(t, Options{Saved: saved}, Spec{File: path})
+				} else {
+					appendTo(t, path, "two\n")
+					rotate()
+					s.step()
+				}
+				s.want("two", "three")
+			})
+		}
+	}
+}
+
+// The beginning of a compressed file may be there before the rest.
+func TestCompressedFileIsReadOnceItIsWhole(t *testing.T) {
+	for _, name := range []string{".1", ".1.gz"} {
+		for _, n := range []int{1, 2, 5, 15} {
+			path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+			s := startStepped(t, Options{}, Spec{File: path})
+			saved := s.stop()
+			whole, err := os.ReadFile(pack(t, "gzip", path+".x", "unseen\n"))
+			must(t, err)
+			must(t, os.Remove(path))
+			writeFile(t, path+name, string(whole[:n]))
+			writeFile(t, path, "last\n")
+			s = startStepped(t, Options{Saved: saved}, Spec{File: path})
+			s.want("last")
+			writeFile(t, path+name, string(whole))
+			s.step()
+			s.want("unseen")
+			s.closeAll()
+		}
+	}
+}
+
+// It was empty when it was opened.
+func TestRotatedFileThatTurnsOutCompressedIsUnpacked(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+	s := startStepped(t, Options{}, Spec{File: path})
+	f := s.list[0]
+	writeFile(t, path+".1", "")
+	empty, err := openRotated(path+".1", s.pool, f.maxLine)
+	must(t, err)
+	s.insert(f, 0, func() { s.add(f, empty) })
+	pack(t, "gzip", path+".1", "unseen\n")
+	s.step()
+	s.step()
+	s.want("unseen")
+}
+
 // Names change while they are gone through.
 func TestStaleListOfRotatedFilesIsSeen(t *testing.T) {
 	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")

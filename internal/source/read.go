@@ -45,6 +45,8 @@ func (e *engine) read(ctx context.Context, f *follower) {
 			blocks++
 			e.addCopies(f, i, s.grown.Add(-clockTick))
 			s.grown = s.writtenAt()
+		case errors.Is(err, errPacked):
+			e.packedLate(f, i)
 		case errors.Is(err, io.EOF):
 			e.remove(f, i)
 		default:

@@ -213,15 +213,16 @@ func (e *engine) locate(f *follower, list []sibling, p Pos) (s *segment, found b
 // locateListed is locate in a list, and reports whether that is stale.
 func (e *engine) locateListed(f *follower, list []sibling, p Pos) (s *segment, found, stale bool) {
 	for _, sib := range list {
-		if sib.fileID != (fileID{p.Dev, p.Ino}) || e.byFile[sib.fileID] != nil {
+		if sib.fileID != (fileID{p.Dev, p.Ino}) || e.byFile[sib.fileID] != nil || isCompressedName(sib.path) {
 			continue
 		}
-		s, err := openSegment(sib.path, f.maxLine)
+		s, err := openRotated(sib.path, e.pool, f.maxLine)
 		if err != nil {
-			stale = stale || errors.Is(err, fs.ErrNotExist)
-			if !stale {
-				e.report(f.path, fmt.Errorf("reading %s: %w", sib.path, err))
+			gone := errors.Is(err, fs.ErrNotExist)
+			if !gone && !errors.Is(err, errUnfinished) {
+				e.report(f.path, err)
 			}
+			stale = stale || gone
 			continue
 		}
 		if e.resumeAt(s, p) {

@@ -26,7 +26,11 @@ type segment struct {
 	stream *lineReader
 	first  []byte // of a packed file: its content's beginning
 
-	cutTold   int64     // of the cut lines, those in the status
+	cutTold int64 // of the cut lines, those in the status
+	// maybePacked: it was found under a rotated name, when it held nothing that
+	// shows whether it is text.
+	maybePacked bool
+
 	holed     bool      // it was truncated, and may begin with a hole
 	empty     bool      // it was, when it was looked at, and nothing was read since
 	emptyAt   time.Time // when it was last written to then
@@ -56,6 +60,9 @@ var errTruncated = errors.New("truncated")
 // errRefilled says that a file that was empty was written to since. If that was
 // truncated away, unseen, only a copy of it shows.
 var errRefilled = errors.New("empty and written to")
+
+// errPacked says that a file that was opened as text is compressed.
+var errPacked = errors.New("compressed")
 
 func openSegment(path string, maxLine int) (*segment, error) {
 	h, info, err := openFile(path)
@@ -268,6 +275,10 @@ func (s *segment) read(pool *pools) (*block, error) {
 	if err != nil && err != io.EOF {
 		b.put()
 		return nil, err
+	}
+	if s.off == 0 && s.maybePacked && packingOf(b.bytes[:n]) != nil {
+		b.put()
+		return nil, errPacked // decided by the very bytes that would be handed on
 	}
 	if s.off == 0 {
 		s.enc = encodingOf(b.bytes[:n])

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
@@ -26,14 +27,19 @@ type packing struct {
 // is up to 4 GiB by its format, of which only what is written to is taken.
 const maxWindow = 64 << 20
 
-// The magic numbers: RFC 1952 section 2.3.1, RFC 8878 section 3.1.1, the xz
-// file format 2.1.1.1, and bzip2's "BZh" with the block size that follows.
+// The magic numbers: RFC 1952 section 2.3.1, RFC 8878 section 3.1.1 and, for
+// the skippable frame that pzstd begins with, 3.1.2, the xz file format 2.1.1.1,
+// and bzip2's "BZh" with the block size that follows.
 var packings = []packing{
 	{"gzip", []byte{0x1f, 0x8b, 8}, openGzip},
 	{"zstd", []byte{0x28, 0xb5, 0x2f, 0xfd}, openZstd},
+	{"zstd", []byte{0x50, 0x2a, 0x4d, 0x18}, openZstd},
 	{"xz", []byte{0xfd, '7', 'z', 'X', 'Z', 0}, openXz},
 	{"bzip2", []byte("BZh"), openBzip2},
 }
+
+// magicMax is the length of the longest magic number.
+const magicMax = 6
 
 func openGzip(r io.Reader) (io.Reader, func(), error) {
 	z, err := gzip.NewReader(r)
@@ -70,6 +76,14 @@ func packingOf(head []byte) *packing {
 	return nil
 }
 
+// mayBePacked reports whether a file that holds only head so far may become a
+// compressed one: head is shorter than a magic number and agrees with it.
+func mayBePacked(head []byte) bool {
+	return slices.ContainsFunc(packings, func(p packing) bool {
+		return len(head) < len(p.magic) && bytes.HasPrefix(p.magic, head)
+	})
+}
+
 // unpacked reads a file, unpacked when it is compressed.
 type unpacked struct {
 	io.Reader
@@ -93,16 +107,22 @@ func (u *unpacked) Close() error {
 }
 
 // unpack returns r, unpacked when its first bytes say that it is compressed,
-// whatever its name. Closing the result closes file.
+// whatever its name. Closing the result closes file. If r ends within these
+// bytes the result ends there too, although a file may grow after that: bytes
+// that were not looked at must not be taken for text.
 func unpack(r io.Reader, file io.Closer) (*unpacked, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
-	head, err := br.Peek(6)
+	head, err := br.Peek(magicMax)
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
 	p := packingOf(head)
 	if p == nil {
-		return &unpacked{Reader: br, free: func() {}, file: file}, nil
+		u := &unpacked{Reader: br, free: func() {}, file: file}
+		if err == io.EOF {
+			u.Reader = bytes.NewReader(bytes.Clone(head))
+		}
+		return u, nil
 	}
 	z, free, err := p.open(br)
 	if err != nil {

@@ -2,10 +2,14 @@ package source
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/nxadm/tail/watch"
 )
 
 const (
@@ -244,4 +248,133 @@ func (e *engine) drop(f *follower) {
 	for len(f.chain) > 0 {
 		e.remove(f, 0)
 	}
+}
+
+// A writer that writes line by line as fast as it can is slowed by being
+// watched: every write wakes us, and we read a line or two. Such a file is not
+// watched but looked at every breath, until it rests.
+const (
+	breath = 500 * time.Microsecond
+	// hasteAfter is how many visits in quick succession begin the haste, and
+	// fewLines how many lines each reads at most.
+	hasteAfter, fewLines = 500, 64
+	// restAfter is how many looks that find nothing end it.
+	restAfter = 20
+)
+
+// pace is told of each visit to f and how many lines it read.
+func (e *engine) pace(f *follower, lines int64) {
+	if e.dirs == nil || f.polled {
+		return
+	}
+	now := time.Now()
+	since := now.Sub(f.visited)
+	f.visited = now
+	if f.haste {
+		if f.idle++; lines > 0 {
+			f.idle = 0
+		}
+		if f.idle > restAfter {
+			e.rest(f)
+		}
+		return
+	}
+	if f.quick++; since > breath || lines > fewLines {
+		f.quick = 0
+	}
+	if f.quick > hasteAfter {
+		e.hasten(f)
+	}
+}
+
+// hasten stops watching the files of f.
+func (e *engine) hasten(f *follower) {
+	f.haste, f.idle, f.quick = true, 0, 0
+	for _, s := range f.chain {
+		if s.wake != nil {
+			s.wake.close()
+			s.wake = nil
+		}
+	}
+	e.busy = append(e.busy, f)
+}
+
+// rest watches them again, and looks at what happened meanwhile.
+func (e *engine) rest(f *follower) {
+	f.haste, f.quick = false, 0
+	e.busy = slices.DeleteFunc(e.busy, func(o *follower) bool { return o == f })
+	for _, s := range f.chain {
+		if s.wake == nil && s.packed == nil {
+			e.listen(f, s)
+		}
+	}
+	f.check = true
+	e.enqueue(f)
+}
+
+// breath is a channel that tells when to look at the busy files, nil when
+// there are none.
+func (e *engine) breath() <-chan time.Time {
+	if len(e.busy) == 0 {
+		return nil
+	}
+	return time.After(breath)
+}
+
+func (e *engine) lookAtBusy() {
+	for _, f := range e.busy {
+		e.enqueue(f)
+	}
+}
+
+// waker tells of changes to an open file, by nxadm/tail's inotify tracker, of
+// which a process has one: a single inotify instance for all files.
+//
+// The package ends the process when it can make no inotify instance, when a
+// file that its ChangeEvents or BlockUntilExists watch cannot be looked at,
+// and it stops listening to a file that was renamed. So a waker
+//   - asks for an instance itself before the tracker first does,
+//   - uses the tracker alone, none of the watchers built on it,
+//   - watches /proc/self/fd/N, a name that stays good through rename, removal
+//     and lost permissions, and watches it anew after a rename,
+//   - empties its channel at all times: the tracker waits for each of them.
+type waker struct {
+	name string
+	// ops gathers what happened since it was last taken.
+	ops  atomic.Uint32
+	done chan struct{}
+}
+
+// watchFile starts to listen to h. The first change since the last take calls
+// notify, from a goroutine that ends with close; notify must not block. Before the first call in a
+// process, canWatch must have succeeded.
+func watchFile(h handle, notify func()) (*waker, error) {
+	w := &waker{name: h.procPath(), done: make(chan struct{})}
+	if err := watch.Watch(w.name); err != nil {
+		// The tracker counts a watch only when it succeeded, so there is none
+		// to take back; its channel stays for the next try.
+		return nil, fmt.Errorf("inotify: %w", err)
+	}
+	go w.pump(watch.Events(w.name), notify)
+	return w, nil
+}
+
+func (w *waker) pump(events <-chan fsnotify.Event, notify func()) {
+	defer close(w.done)
+	for e := range events {
+		if w.ops.Or(uint32(e.Op)) == 0 {
+			notify()
+		}
+	}
+}
+
+// take returns and forgets what happened.
+func (w *waker) take() fsnotify.Op { return fsnotify.Op(w.ops.Swap(0)) }
+
+// close stops listening and waits for the goroutine. It must come before the
+// descriptor is closed, whose number another file may get.
+func (w *waker) close() {
+	// An error means that inotify forgot the file first, as after a rename.
+	_ = watch.RemoveWatch(w.name)
+	<-w.done
 }

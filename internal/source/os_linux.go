@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -152,3 +154,95 @@ func (d *dirWatch) refresh(dir string) {
 }
 
 func (d *dirWatch) close() { d.f.Close() }
+
+// data is the offset of the first byte at or after off that is not in a hole,
+// the file's end when all the rest is one.
+func (h handle) data(off int64) int64 {
+	at, err := unix.Seek(int(h), off, unix.SEEK_DATA)
+	if err == unix.ENXIO {
+		at, err = unix.Seek(int(h), 0, unix.SEEK_END)
+	}
+	if err != nil {
+		return off
+	}
+	return max(at, off)
+}
+
+// newWake makes a descriptor that becomes readable when it is written to.
+// Both are the same; it is closed once.
+func newWake() (read, write int, err error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	return fd, fd, err
+}
+
+// remoteSystems are file systems where inotify misses changes: those made by
+// another machine, or by a program in user space, and on overlayfs those to a
+// file that was opened before it was copied up (statfs(2), magic numbers).
+var remoteSystems = map[int64]bool{
+	0x6969:     true, // NFS
+	0xff534d42: true, // CIFS
+	0xfe534d42: true, // SMB2
+	0x517b:     true, // SMB
+	0x65735546: true, // FUSE
+	0x01021997: true, // 9p
+	0x5346414f: true, // AFS
+	0x6b414653: true, // AFS, the kernel's
+	0x00c36400: true, // Ceph
+	0x01161970: true, // GFS2
+	0x7461636f: true, // OCFS2
+	0x0bd00bd0: true, // Lustre
+	0x47504653: true, // GPFS
+	0x794c7630: true, // overlayfs
+	0x786f4256: true, // vboxsf
+}
+
+// needsPolling reports whether the kernel cannot tell of changes to h.
+func needsPolling(h handle) bool {
+	var st unix.Statfs_t
+	_, err := retry(func() (int, error) { return 0, unix.Fstatfs(int(h), &st) })
+	return err != nil || remoteSystems[int64(st.Type)&0xffffffff]
+}
+
+// canWatch tells why no inotify instance can be had, and nil when one can.
+func canWatch() error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("inotify: %w", err)
+	}
+	return unix.Close(fd)
+}
+
+// shedRights takes from the calling thread, and so from what is started by
+// it, every capability that a child could inherit or gain: the ambient set,
+// the bounding set where that is allowed, and setuid programs. The goroutine
+// must be locked to its thread and end with it.
+func shedRights() {
+	// Without the right to do so there is nothing to shed.
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+	}
+	_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+}
+
+// onOwnThread calls f on a thread that ends with it, never the process's
+// first, whose rights are those that a process is seen with.
+func onOwnThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never undone: the thread ends
+		if unix.Gettid() == unix.Getpid() {
+			onOwnThread(f)
+			runtime.UnlockOSThread()
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+// childAttr puts a child in a group of its own and lets it end with us.
+func childAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

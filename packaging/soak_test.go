@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -48,8 +47,8 @@ func TestSoakInstalled(t *testing.T) {
 
 	s := start(t, r)
 	attack(t, r)
-	s.awaitBlock(t, r, "192.0.2.0/28")
-	s.stop(t)
+	awaitBlock(t, r, "192.0.2.0/28")
+	s.stop()
 
 	const mine = "# mine\nuse: [ssh]\nallow: [\"198.51.100.7\"]\n"
 	if err := os.WriteFile(r.path("/etc/stoplog/rules.yaml"), []byte(mine), 0o644); err != nil {
@@ -63,8 +62,8 @@ func TestSoakInstalled(t *testing.T) {
 		t.Errorf("after the upgrade it is %s", out)
 	}
 	s = start(t, r)
-	s.awaitBlock(t, r, "192.0.2.0/28") // the block outlived the upgrade
-	s.stop(t)
+	awaitBlock(t, r, "192.0.2.0/28") // the block outlived the upgrade
+	s.stop()
 
 	r.do(t, "dpkg", "--purge", "stoplog")
 	if out := run(t, "ip", "netns", "exec", r.net, "nft", "list", "tables"); strings.Contains(out, "stoplog") {
@@ -105,10 +104,8 @@ func debian(t *testing.T) root {
 	return r
 }
 
-// service is the program as the unit runs it, in the root.
-type service struct{ cmd *exec.Cmd }
-
-func start(t *testing.T, r root) service {
+// start runs the program in the root as the unit does.
+func start(t *testing.T, r root) *service {
 	t.Helper()
 	// What systemd does for StateDirectory and RuntimeDirectory.
 	for _, d := range []string{"/var/lib/stoplog", "/run/stoplog"} {
@@ -116,28 +113,13 @@ func start(t *testing.T, r root) service {
 		r.do(t, "chown", "stoplog:stoplog", d)
 	}
 	r.do(t, "sh", "-c", "touch /var/log/auth.log && chgrp adm /var/log/auth.log && chmod 640 /var/log/auth.log")
-	told := notified(t, r.path("/run/notify"))
 	script := `mount -t proc proc "$0/proc" && exec chroot "$0" "$@"`
 	argv := append([]string{"netns", "exec", r.net, "unshare", "-m", "sh", "-c", script, r.dir}, asUnit(t, "stoplog", "stoplog")...)
 	c := exec.Command("ip", append(argv, "/usr/bin/stoplog", "run")...)
 	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "NOTIFY_SOCKET=/run/notify"}
-	c.Stderr = os.Stderr
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Process.Kill(); os.Remove(r.path("/run/notify")) })
-	await(t, told, "READY=1")
-	return service{c}
-}
-
-func (s service) stop(t *testing.T) {
-	t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Wait(); err != nil {
-		t.Errorf("the end: %v", err)
-	}
+	s := launch(t, c, r.path("/run/notify"))
+	s.await("READY=1")
+	return s
 }
 
 // attack logs what sshd says of failures.
@@ -154,7 +136,7 @@ func attack(t *testing.T, r root) {
 }
 
 // awaitBlock waits until a block is listed and in the kernel.
-func (s service) awaitBlock(t *testing.T, r root, prefix string) {
+func awaitBlock(t *testing.T, r root, prefix string) {
 	t.Helper()
 	// The set of /28 holds the first address of each.
 	addr, _, _ := strings.Cut(prefix, "/")

@@ -1,15 +1,12 @@
 package packaging
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // groups are systemd's sets of system calls, by name, sets within them too.
@@ -79,57 +76,21 @@ func TestSystemCalls(t *testing.T) {
 		}
 	}
 	notify := filepath.Join(dir, "notify")
-	told := notified(t, notify)
 	sock, trace := filepath.Join(dir, "run", "s.sock"), filepath.Join(dir, "trace")
 	// strace follows what setpriv starts; setpriv's own calls come before.
 	argv := append([]string{"-n", "strace", "-f", "-qq", "-o", trace}, asUnit(t, "65534", "65534")...)
 	argv = append(argv, bin, "run", "--state", filepath.Join(dir, "state"), "--flags", filepath.Join(dir, "flags"), "--socket", sock)
 	c := exec.Command("unshare", argv...)
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + notify, "WATCHDOG_USEC=500000"}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Process.Kill() })
-	await(t, told, "READY=1")
+	s := launch(t, c, notify)
+	s.trace = trace
+	s.await("READY=1")
 	run(t, bin, "--socket", sock, "block", "192.0.2.7", "--ttl", "1h")
 	run(t, bin, "--socket", sock, "allow", "add", "192.0.2.9")
 	run(t, bin, "--socket", sock, "reload")
-	await(t, told, "WATCHDOG=1")
-	// strace is the child of unshare's place; the program is strace's.
-	if err := syscall.Kill(tracee(t, trace), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.Wait() }()
-	select {
-	case <-ended:
-	case <-time.After(patience):
-		t.Fatal("it did not end")
-	}
+	s.await("WATCHDOG=1")
+	s.stop()
 	judge(t, trace, bin, allowed)
-}
-
-// tracee is the process that strace started: the first in its file.
-func tracee(t *testing.T, trace string) int {
-	t.Helper()
-	f, err := os.Open(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	pid := 0
-	for s := bufio.NewScanner(f); s.Scan() && pid == 0; {
-		for _, c := range s.Text() {
-			if c < '0' || c > '9' {
-				break
-			}
-			pid = pid*10 + int(c-'0')
-		}
-	}
-	if pid == 0 {
-		t.Fatal("strace wrote nothing")
-	}
-	return pid
 }
 
 func judge(t *testing.T, trace, bin string, allowed map[string]bool) {

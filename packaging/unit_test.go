@@ -5,21 +5,15 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
-
-// patience bounds every wait; a healthy run needs a fraction of it.
-const patience = 60 * time.Second
 
 // need skips a test that cannot run here, or fails it where all must run.
 func need(t *testing.T, root bool, programs ...string) {
@@ -114,48 +108,6 @@ func TestExposure(t *testing.T) {
 	}
 }
 
-// notified listens as a service manager does and hands on what it is told.
-func notified(t *testing.T, path string) <-chan string {
-	t.Helper()
-	os.Remove(path) // of a run before
-	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	told := make(chan string, 64)
-	go func() {
-		defer close(told)
-		buf := make([]byte, 4096)
-		for {
-			n, err := c.Read(buf)
-			if err != nil {
-				return
-			}
-			told <- string(buf[:n])
-		}
-	}()
-	return told
-}
-
-func await(t *testing.T, told <-chan string, want string) {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		select {
-		case s := <-told:
-			if strings.Contains(s, want) {
-				return
-			}
-		case <-deadline:
-			t.Fatalf("the service manager was not told %s", want)
-		}
-	}
-}
-
 // asUnit is how systemd starts the unit: its user, its groups, the ambient
 // capabilities that the unit names, nothing else in the bounding set, no new
 // privileges.
@@ -196,23 +148,14 @@ func TestRightsAsUnit(t *testing.T) {
 	if err := os.WriteFile(rules, []byte("use: []\nsources: [{file: "+dir+"/auth.log}]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	notify := filepath.Join(dir, "notify")
-	told := notified(t, notify)
 	argv := append(append([]string{"-n"}, asUnit(t, "65534", "65534")...), bin, "run", "--config", rules, "--state", filepath.Join(dir, "state"),
 		"--flags", filepath.Join(dir, "flags"), "--socket", sock)
 	c := exec.Command("unshare", argv...)
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + notify, "WATCHDOG_USEC=200000"}
-	var said strings.Builder
-	c.Stderr = &said
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.Wait() }()
-	t.Cleanup(func() { c.Process.Kill() })
-	await(t, told, "READY=1")
-	await(t, told, "WATCHDOG=1")
-	await(t, told, "WATCHDOG=1")
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + filepath.Join(dir, "notify"), "WATCHDOG_USEC=200000"}
+	s := launch(t, c, filepath.Join(dir, "notify"))
+	s.await("READY=1")
+	s.await("WATCHDOG=1")
+	s.await("WATCHDOG=1")
 
 	pid := strconv.Itoa(c.Process.Pid)
 	run(t, bin, "--socket", sock, "block", "192.0.2.7", "--ttl", "1h")
@@ -236,17 +179,7 @@ func TestRightsAsUnit(t *testing.T) {
 	if out := run(t, bin, "--socket", sock, "status"); !strings.Contains(out, "Landlock") {
 		t.Errorf("status does not tell of Landlock:\n%s", out)
 	}
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("the end: %v\n%s", err, said.String())
-		}
-	case <-time.After(patience):
-		t.Error("it did not end")
-	}
+	s.stop()
 }
 
 // TestBackendsAsUnit: each backend blocks and unblocks with the rights that the
@@ -317,45 +250,14 @@ func unitRun(t *testing.T, bin, firewall, prepare string) unit {
 	write("rules.yaml", "use: []\nsources: [{file: "+dir+"/auth.log}]\nfirewall: "+strings.ReplaceAll(firewall, "DIR", dir)+"\n", 0o644)
 	write("block", "#!/bin/sh\ncat >>"+dir+"/run/list\n", 0o755)
 	write("unblock", "#!/bin/sh\n: >"+dir+"/run/list\n", 0o755)
-	notify := filepath.Join(dir, "notify")
-	told := notified(t, notify)
 	argv := []string{"-n", "-m", "sh", "-c", strings.ReplaceAll(prepare, "DIR", dir) + `exec "$@"`, "sh"}
 	argv = append(append(argv, asUnit(t, "65534", "65534")...), bin, "run", "--config", filepath.Join(dir, "rules.yaml"),
 		"--state", filepath.Join(dir, "state"), "--flags", filepath.Join(dir, "flags"), "--socket", x.sock)
 	c := exec.Command("unshare", argv...)
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + notify}
-	said, err := os.Create(filepath.Join(dir, "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer said.Close()
-	c.Stdout, c.Stderr = said, said
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + filepath.Join(dir, "notify")}
+	s := launch(t, c, filepath.Join(dir, "notify"))
 	x.pid = strconv.Itoa(c.Process.Pid)
-	ended := make(chan error, 1)
-	go func() { ended <- c.Wait(); close(ended) }()
-	t.Cleanup(func() {
-		c.Process.Signal(syscall.SIGTERM)
-		<-ended
-		if t.Failed() {
-			b, _ := os.ReadFile(said.Name())
-			t.Logf("it said:\n%s", b)
-		}
-	})
-	ready := false
-	for !ready {
-		select {
-		case s := <-told:
-			ready = strings.Contains(s, "READY=1")
-		case err := <-ended:
-			b, _ := os.ReadFile(said.Name())
-			t.Fatalf("it ended: %v\n%s", err, b)
-		case <-time.After(patience):
-			t.Fatal("the service manager was not told READY=1")
-		}
-	}
+	s.await("READY=1")
 	return x
 }
 
@@ -378,13 +280,13 @@ func status(t *testing.T, pid string) map[string]string {
 // childOf finds the wall process.
 func childOf(t *testing.T, pid string) string {
 	t.Helper()
-	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
-	for _, task := range tasks {
-		b, err := os.ReadFile(task)
-		if f := strings.Fields(string(b)); err == nil && len(f) > 0 {
-			return f[0]
-		}
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal(fmt.Errorf("process %s has no child", pid))
-	return ""
+	pids := children(n)
+	if len(pids) == 0 {
+		t.Fatalf("process %s has no child", pid)
+	}
+	return strconv.Itoa(pids[0])
 }

@@ -50,66 +50,24 @@ func (n *netns) holds(list string) bool {
 	return exec.Command("ip", "netns", "exec", n.name, "sh", "-c", list).Run() == nil
 }
 
-// running is one run of the program.
-type running struct {
-	n     *netns
-	cmd   *exec.Cmd
-	said  string
-	ended chan error
-}
-
 // start runs it as the unit does and waits until its walls stand.
-func (n *netns) start(backend string, more ...string) *running {
+func (n *netns) start(backend string, more ...string) *service {
 	n.t.Helper()
 	rules := filepath.Join(n.dir, "rules.yaml")
 	text := "use: []\nfirewall: {backend: " + backend + "}\n" + cmp.Or(n.rules, "sources: [{file: "+n.dir+"/auth.log}]\n")
 	if err := os.WriteFile(rules, []byte(text), 0o644); err != nil {
 		n.t.Fatal(err)
 	}
-	notify := filepath.Join(n.dir, "notify")
-	told := notified(n.t, notify)
 	argv := append([]string{"netns", "exec", n.name}, asUnit(n.t, "65534", "65534")...)
 	argv = append(append(argv, n.bin, "run", "--config", rules, "--state", filepath.Join(n.dir, "state"), "--flags", filepath.Join(n.dir, "flags"), "--socket", n.sock()), more...)
-	r := &running{n: n, cmd: exec.Command("ip", argv...), said: filepath.Join(n.dir, "said"), ended: make(chan error, 1)}
-	r.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + notify, "INVOCATION_ID=test"}
-	f, err := os.Create(r.said)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	defer f.Close()
-	r.cmd.Stdout, r.cmd.Stderr = f, f
-	if err := r.cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
-	go func() { r.ended <- r.cmd.Wait() }()
-	n.t.Cleanup(func() { r.cmd.Process.Kill() })
-	await(n.t, told, "READY=1")
-	return r
+	c, notify := exec.Command("ip", argv...), filepath.Join(n.dir, "notify")
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + notify, "INVOCATION_ID=test"}
+	s := launch(n.t, c, notify)
+	s.await("READY=1")
+	return s
 }
 
 func (n *netns) sock() string { return filepath.Join(n.dir, "run", "s.sock") }
-
-func (r *running) end() (string, error) {
-	r.n.t.Helper()
-	select {
-	case err := <-r.ended:
-		b, _ := os.ReadFile(r.said)
-		return string(b), err
-	case <-time.After(patience):
-		r.n.t.Fatal("it did not end")
-	}
-	return "", nil
-}
-
-func (r *running) stop() string {
-	r.n.t.Helper()
-	r.cmd.Process.Signal(syscall.SIGTERM)
-	said, err := r.end()
-	if err != nil {
-		r.n.t.Errorf("the end: %v\n%s", err, said)
-	}
-	return said
-}
 
 // TestStalledWall: a wall process that hangs is noticed within seconds; nobody
 // is told that something is blocked which is not, and both processes end.
@@ -235,7 +193,7 @@ func TestSoakMemory(t *testing.T) {
 	}
 	n.rules = "sources: [{file: " + n.dir + "/auth.log, service: sshd}]\nblock: {ttl: 4h, multiply: 1}\n" +
 		"rules: [{name: ssh-login, match: {service: sshd, outcome: failure}, bucket: {capacity: 1, leak: 1m}}]\n"
-	standing := func(r *running) {
+	standing := func(r *service) {
 		t.Helper()
 		for end := time.Now().Add(3 * patience); ; time.Sleep(200 * time.Millisecond) {
 			out, _ := exec.Command(n.bin, "--socket", n.sock(), "status", "--json").Output()

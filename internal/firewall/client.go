@@ -29,6 +29,11 @@ type Client struct {
 // something: one that works says so each second.
 const patience = 5 * time.Second
 
+// startPatience is how long the wall process may take to start. Nobody hears
+// from it meanwhile: the client sends its first order while the other process
+// still loads and tries its walls, which takes long on a busy machine.
+const startPatience = 45 * time.Second
+
 // Answered is when the other side was heard of last; zero: never. It may be
 // called from any goroutine.
 func (c *Client) Answered() time.Time {
@@ -141,7 +146,7 @@ func (c *Client) kill(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		err = errors.New("it exited")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = fmt.Errorf("no answer for %s", patience)
+		err = fmt.Errorf("no answer for %s", c.patience())
 	}
 	c.dead = fmt.Errorf("%w: %w", ErrGone, err)
 	return c.dead
@@ -188,9 +193,17 @@ func (c *Client) ask(ctx context.Context, o op, payload []byte, emit func(Entry)
 	}
 }
 
+// patience is how long the other side may say nothing now.
+func (c *Client) patience() time.Duration {
+	if c.Answered().IsZero() {
+		return startPatience
+	}
+	return patience
+}
+
 // wait bounds the next read or write.
 func (c *Client) wait(ctx context.Context) {
-	_ = c.cmds.SetDeadline(time.Now().Add(patience))
+	_ = c.cmds.SetDeadline(time.Now().Add(c.patience()))
 	if ctx.Err() != nil { // it may have ended just before
 		_ = c.cmds.SetDeadline(time.Unix(1, 0))
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -177,6 +178,57 @@ func TestClientGivesUp(t *testing.T) {
 	if err := c.Check(t.Context()); err == nil {
 		t.Error("an answer may be under way, but the connection is used again")
 	}
+}
+
+// TestClientAwaitsTheStart: the first order waits for a wall process that starts
+// slowly, and once it has answered, silence is noticed soon.
+func TestClientAwaitsTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		c := NewClient(ours, nil)
+		go func() {
+			time.Sleep(startPatience - time.Second) // of the bubble
+			answering := &once{Conn: theirs}
+			Serve(t.Context(), answering, nil, NewDryRun(), Limits{})
+		}()
+		if err := c.Setup(t.Context(), Policy{}); err != nil {
+			t.Fatalf("a wall that starts slowly: %v", err)
+		}
+		begin := time.Now()
+		if err := c.Check(t.Context()); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), patience.String()) {
+			t.Errorf("a wall that hangs: got %v, want no answer for %s", err, patience)
+		}
+		if took := time.Since(begin); took != patience {
+			t.Errorf("noticed after %s, want %s", took, patience)
+		}
+		c.Close()
+		theirs.Close()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		c := NewClient(ours, nil)
+		defer c.Close()
+		begin := time.Now()
+		if err := c.Setup(t.Context(), Policy{}); !errors.Is(err, ErrGone) || time.Since(begin) != startPatience {
+			t.Errorf("a wall that never starts: got %v after %s, want %v after %s", err, time.Since(begin), ErrGone, startPatience)
+		}
+	})
+}
+
+// once is a wall's connection over which one answer goes.
+type once struct {
+	net.Conn
+	answered bool
+}
+
+func (o *once) Write(b []byte) (int, error) {
+	if o.answered {
+		return len(b), nil
+	}
+	n, err := o.Conn.Write(b)
+	o.answered = err == nil
+	return n, err
 }
 
 func TestClientOfADeadWall(t *testing.T) {

@@ -65,7 +65,7 @@ func (r *record) except() []netip.Prefix {
 
 // excepts reports whether the block lets a pass.
 func (r *record) excepts(a netip.Addr) bool {
-	return r.more != nil && slices.ContainsFunc(r.more.except, func(p netip.Prefix) bool { return p.Contains(a) })
+	return r.excepting && slices.ContainsFunc(r.more.except, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // Excepted lists who passes at now inside the blocks of networks: their

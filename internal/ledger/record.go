@@ -15,11 +15,18 @@ import (
 // record is the last block of a prefix, in some hundred bytes: what most blocks
 // have in common is kept once for all of them, what few have lies apart.
 type record struct {
-	// First what every event of the prefix asks for.
+	// First what every event of the prefix asks for, in one line of the cache.
 	k            pkey
 	since, until int64 // Unix ns
-	more         *more // nil: there is none
+	ended        bool  // the walls were told
+	lifted       bool  // until was cut short by hand
+	forever      bool
+	partial      bool
+	ported       bool // not all ports
+	keyed        bool // the key is the prefix
+	excepting    bool // somebody inside passes
 	about        unique.Handle[about]
+	more         *more // nil: there is none
 	user         unique.Handle[string]
 	line         int64
 	next, prev   *record // of one network that may be widened to
@@ -27,12 +34,6 @@ type record struct {
 	points       int32
 	strikes      int32
 	place        int32 // in victims, while there are any
-	ended        bool  // the walls were told
-	lifted       bool  // until was cut short by hand
-	forever      bool
-	partial      bool
-	ported       bool // not all ports
-	keyed        bool // the key is the prefix
 }
 
 // about is what many blocks have in common.
@@ -105,6 +106,7 @@ func (r *record) set(b Block) {
 
 // keep stores what few blocks have, if there is any.
 func (r *record) keep(m more) {
+	r.excepting = len(m.except) > 0
 	if m.key == "" && len(m.evidence) == 0 && len(m.except) == 0 && len(m.spans) == 0 {
 		r.more = nil
 		return

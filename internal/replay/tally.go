@@ -66,21 +66,22 @@ type Shown struct {
 	Text   string
 }
 
-// sourceTally is what one address did.
+// sourceTally is what one address did, in one line of the cache.
 type sourceTally struct {
 	logins, failures, pages, others uint32
-	hits                            uint32 // the number of the first and one; by rule
+	hit                             // of the rule that it met last, if it met any
 }
 
-// hit is lines of a source that led to a rule's blocks or came during one.
+// hit is the lines of a source that led to a rule's blocks or came during one.
 type hit struct {
-	lines [maxShown]shown
-	count uint32
-	next  uint32 // of the same source: its number and one
-	found uint32 // the number of a case of the rule and one: mostly the next line is of the same
-	rule  uint16
-	shown uint8
-	web   bool
+	count   uint32
+	stopped uint32 // of the case found, and not yet counted there
+	found   uint32 // a case of the rule: its number and one
+	next    uint32 // of the same source: its number and one
+	rule    uint16
+	shown   uint8
+	web     bool
+	lines   uint32 // the number of its lines
 }
 
 // shown is a line and its place.
@@ -167,7 +168,8 @@ type tally struct {
 	rules     map[string]*ruleTally
 	byIndex   []*ruleTally
 	sources   *table[[16]byte, sourceTally]
-	hits      []hit
+	hits      []hit // those that are not with their source
+	lines     [][maxShown]shown
 	cases     *table[caseKey, caseTally]
 	keyed     map[keyedCase]*caseTally
 	origins   []string
@@ -359,45 +361,48 @@ func (t *tally) wouldStop(ev *parse.Event, breached []*ruleTally, s *sourceTally
 }
 
 func (t *tally) stopped(r *ruleTally, p netip.Prefix, login bool, s *sourceTally, web bool, origin *source.Origin, line *source.Line) {
-	h := t.hit(s, r, web, origin, line)
+	t.hit(s, r, web, origin, line)
 	if login {
 		return
 	}
 	r.Stopped++
 	k := r.caseOf(p)
-	if h != nil && h.found > 0 {
-		if e := t.cases.at(h.found - 1); e.key == k {
-			e.value.stopped++
-			return
-		}
+	if s != nil && s.found > 0 && t.cases.at(s.found-1).key == k {
+		s.stopped++ // the case hears of it once for all
+		return
 	}
-	if i, c := t.cases.find(k); c != nil {
-		c.stopped++
-		if h != nil {
-			h.found = i + 1
-		}
+	i, c := t.cases.find(k)
+	if c == nil {
+		return
+	}
+	c.stopped++
+	if s != nil {
+		t.settle(&s.hit)
+		s.found = i + 1
 	}
 }
 
-// hit notes a line of a source that led to a block or came during one. What it
-// returns is valid until the next call; nil when the source is not remembered.
-func (t *tally) hit(s *sourceTally, r *ruleTally, web bool, origin *source.Origin, line *source.Line) *hit {
+// settle counts with its case what a hit stopped.
+func (t *tally) settle(h *hit) {
+	if h.stopped > 0 {
+		t.cases.at(h.found - 1).value.stopped += uint64(h.stopped)
+		h.stopped = 0
+	}
+}
+
+// hit notes a line of a source that led to a block or came during one, and
+// brings the hit of that rule to the source.
+func (t *tally) hit(s *sourceTally, r *ruleTally, web bool, origin *source.Origin, line *source.Line) {
 	if s == nil {
-		return nil
+		return
 	}
-	i := s.hits
-	for i != 0 && t.hits[i-1].rule != r.index {
-		i = t.hits[i-1].next
+	if s.count == 0 || s.rule != r.index {
+		t.turn(s, r, web)
 	}
-	if i == 0 {
-		t.hits = append(t.hits, hit{rule: r.index, web: web, next: s.hits})
-		i = uint32(len(t.hits))
-		s.hits = i
-	}
-	h := &t.hits[i-1]
+	h := &s.hit
 	h.count++
 	if h.shown >= maxShown {
-		return h
+		return
 	}
 	l := shown{line: line.Number, origin: t.origin(origin.Name)}
 	// Most sources are attackers': their lines must not use up the room.
@@ -405,9 +410,30 @@ func (t *tally) hit(s *sourceTally, r *ruleTally, web bool, origin *source.Origi
 		l.text = text{uint32(len(t.text)), uint16(min(len(line.Text), maxLineText))}
 		t.text = append(t.text, line.Text[:l.n]...)
 	}
-	h.lines[h.shown] = l
+	t.lines[h.lines][h.shown] = l
 	h.shown++
-	return h
+}
+
+// turn exchanges the hit with the source for that of another rule.
+func (t *tally) turn(s *sourceTally, r *ruleTally, web bool) {
+	i := s.next
+	for i != 0 && t.hits[i-1].rule != r.index {
+		i = t.hits[i-1].next
+	}
+	if i != 0 { // found: they change places
+		o := &t.hits[i-1]
+		here, there := s.hit, *o
+		here.next, there.next = there.next, here.next
+		s.hit, *o = there, here
+		return
+	}
+	next := s.next
+	if s.count > 0 {
+		t.hits = append(t.hits, s.hit)
+		next = uint32(len(t.hits))
+	}
+	t.lines = append(t.lines, [maxShown]shown{})
+	s.hit = hit{rule: r.index, web: web, next: next, lines: uint32(len(t.lines) - 1)}
 }
 
 // origin is the number of the log of that name.
@@ -444,6 +470,9 @@ func (t *tally) source(a netip.Addr, wanted bool) *sourceTally {
 func (t *tally) summaries() (out []RuleSummary, goodHit int) {
 	for i := range t.sources.n {
 		e := t.sources.at(uint32(i))
+		for h := &e.value.hit; h != nil; h = t.after(h) {
+			t.settle(h)
+		}
 		if t.goodHits(netip.AddrFrom16(e.key).Unmap(), &e.value) {
 			goodHit++
 		}
@@ -473,10 +502,8 @@ func (t *tally) summaries() (out []RuleSummary, goodHit int) {
 // goodHits notes, for each rule that a source met, that the source looks honest,
 // and reports whether one of those rules blocked it.
 func (t *tally) goodHits(a netip.Addr, s *sourceTally) (blocked bool) {
-	next := s.hits
-	for next != 0 {
-		h := &t.hits[next-1]
-		if next = h.next; !s.good(h.web) {
+	for h := &s.hit; h != nil; h = t.after(h) {
+		if h.count == 0 || !s.good(h.web) {
 			continue
 		}
 		r := t.byIndex[h.rule]
@@ -485,13 +512,21 @@ func (t *tally) goodHits(a netip.Addr, s *sourceTally) (blocked bool) {
 		if h.web {
 			g.Successes, g.Failures = int(s.pages), int(s.others)
 		}
-		for _, l := range h.lines[:h.shown] {
+		for _, l := range t.lines[h.lines][:h.shown] {
 			g.Lines = append(g.Lines, Shown{t.origins[l.origin], l.line, t.kept(l.text)})
 		}
 		r.GoodHit++
 		r.Good = append(r.Good, g)
 	}
 	return blocked
+}
+
+// after is the next hit of the same source; nil when there is none.
+func (t *tally) after(h *hit) *hit {
+	if h.next == 0 {
+		return nil
+	}
+	return &t.hits[h.next-1]
 }
 
 // asCase gives a case its name and lines.

@@ -28,7 +28,7 @@ func (l *Ledger) adopt(b Block) {
 	fresh := r == nil
 	if fresh {
 		l.room()
-		r = newRecord(k, b)
+		r = newRecord(k, &b, &l.common)
 		l.blocks.put(r)
 		l.lengths.add(k)
 		l.join(r)
@@ -233,7 +233,9 @@ func (l *Ledger) expireRecord(k pkey, r *record, now int64) {
 		r.ended = true
 		l.moved(r, false)
 		l.stats.Expired++
-		l.out = append(l.out, Change{Op: Lift, Block: r.block()})
+		if !l.past {
+			l.out = append(l.out, Change{Op: Lift, Block: r.block()})
+		}
 	}
 	switch {
 	case r.until+remember > now:

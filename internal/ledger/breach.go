@@ -46,7 +46,8 @@ func (l *Ledger) Breach(b *detect.Breach, now time.Time) Outcome {
 		l.enter(e, now.UnixNano())
 		return Outcome{}
 	}
-	d := decision{l: l, b: b, now: now.UnixNano(), e: &entry{Op: opBreach, Time: now.UTC(), ID: &id, Count: b.Count, Points: b.Points, Prefix: b.Prefix}}
+	l.entry = entry{Op: opBreach, Time: now.UTC(), ID: &id, Count: b.Count, Points: b.Points, Prefix: b.Prefix, Blocks: l.entry.Blocks[:0]}
+	d := decision{l: l, b: b, now: now.UnixNano(), e: &l.entry}
 	for _, a := range b.Answers {
 		d.decide(a)
 	}
@@ -126,10 +127,17 @@ func (d *decision) block(p netip.Prefix, a detect.Answer) {
 
 // set enters a block, and notes it for the journal.
 func (d *decision) set(k pkey, blk Block) {
-	before, stood := d.l.standing(k, d.now)
+	l := d.l
 	d.e.Blocks = append(d.e.Blocks, &blk)
-	d.l.enterBlock(blk, d.now)
-	d.l.change(k, before, stood, d.now)
+	if l.blocks.get(k) == nil && l.waiting[k] == nil && blk.Until.UnixNano() > d.now {
+		l.enterBlock(blk, d.now)
+		l.out = append(l.out, Change{Set, blk, true})
+		l.stats.Set++
+		return
+	}
+	before, stood := l.standing(k, d.now)
+	l.enterBlock(blk, d.now)
+	l.change(k, before, stood, d.now)
 }
 
 // ttl is how long the n-th offence is blocked.

@@ -258,7 +258,7 @@ func (l *Ledger) decodeBlocks(r *reader) {
 	for range n {
 		b := r.block()
 		k := keyOf(b.Prefix)
-		rec := newRecord(k, b)
+		rec := newRecord(k, &b, &l.common)
 		rec.ended, rec.lifted = r.bool(), r.bool()
 		for range r.count() {
 			rec.remember(span{r.int(), r.int(), r.text()})

@@ -75,25 +75,42 @@ func (b *Block) scope() string {
 // scopeOf is the scope of a block of some ports: by hand, of no known service.
 func scopeOf(service string) string { return cmp.Or(service, "\x00") }
 
-func newRecord(k pkey, b Block) *record {
+func newRecord(k pkey, b *Block, c *common) *record {
 	r := &record{k: k}
-	r.set(b)
+	r.fill(b, c)
 	return r
+}
+
+// common is what the block before had in common with others: mostly the next
+// has the same.
+type common struct {
+	about  about
+	handle unique.Handle[about]
+}
+
+func (c *common) of(a about) unique.Handle[about] {
+	if c.handle == (unique.Handle[about]{}) || c.about != a {
+		c.about, c.handle = a, unique.Make(a)
+	}
+	return c.handle
 }
 
 const beforeKey = " by "
 
 // set makes b the record's block; its spans stay.
-func (r *record) set(b Block) {
+func (r *record) set(b Block) { r.fill(&b, new(common)) }
+
+func (r *record) fill(b *Block, c *common) {
 	a := about{rule: b.Rule, by: b.By, action: b.Action, source: b.Source, service: b.Service, reason: b.Reason, ports: packPorts(b.Ports), level: b.Level, cut: b.Cut}
-	if head, ok := strings.CutSuffix(b.Reason, beforeKey+b.Key); ok && b.Key != "" {
-		a.reason, a.byKey = head, true
+	if head, ok := strings.CutSuffix(b.Reason, b.Key); ok && b.Key != "" && strings.HasSuffix(head, beforeKey) {
+		a.reason, a.byKey = head[:len(head)-len(beforeKey)], true
 	}
-	r.about, r.user = unique.Make(a), unique.Make(b.User)
+	r.about, r.user = c.of(a), unique.Make(b.User)
 	r.since, r.until, r.line = b.Since.UnixNano(), b.Until.UnixNano(), b.Line
 	r.count, r.points, r.strikes = small32(b.Count), small32(b.Points), small32(b.Strikes)
 	r.forever, r.partial, r.ported = b.Forever, b.Partial, len(b.Ports) > 0
-	r.keyed = b.Key == r.k.prefix().String()
+	var text [64]byte
+	r.keyed = b.Key == string(r.k.prefix().AppendTo(text[:0]))
 	m := more{evidence: b.Evidence, except: b.Except}
 	if !r.keyed {
 		m.key = b.Key

@@ -166,7 +166,7 @@ func (m *Machine) ApplyAt(r *Reader, p Past) (skipped int) {
 		}
 		now := time.Unix(0, it.Time)
 		if next := m.Ledger.NextExpiry(); !next.IsZero() && now.After(next) {
-			m.Ledger.Expire(now)
+			m.Ledger.Pass(now)
 		}
 		before := m.Engine.Stopped()
 		m.observe(it, r.batch, now, p.Emit)

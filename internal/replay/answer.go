@@ -48,8 +48,10 @@ type Answer struct {
 	Would   []Kind   // Observe: what the rule would have done without mode: observe
 }
 
-// answers lists what came of a breach, in the order of its happening.
-func (r *replay) answers(b *detect.Breach, o ledger.Outcome) (out []Answer) {
+// answers lists what came of a breach, in the order of its happening: a slice
+// that the next call uses again.
+func (r *replay) answers(b *detect.Breach, o ledger.Outcome) []Answer {
+	out := r.last[:0]
 	base := Answer{
 		At: time.Unix(0, b.At), Rule: b.Rule, Key: b.Key, Prefix: b.Prefix, Count: b.Count, Points: b.Points, Counted: b.Counted,
 		Source: b.Source, Line: b.Line,
@@ -84,6 +86,7 @@ func (r *replay) answers(b *detect.Breach, o ledger.Outcome) (out []Answer) {
 			add(Exec, func(a *Answer) { a.Argv = left.Argv })
 		}
 	}
+	r.last = out
 	return out
 }
 

@@ -128,7 +128,8 @@ type replay struct {
 	machine *pipeline.Machine
 	free    chan *slot
 	sum     Summary
-	err     error // of emit
+	last    []Answer // of the last breach
+	err     error    // of emit
 }
 
 func newReplay(o Options, emit func(Answer) error) (*replay, error) {

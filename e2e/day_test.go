@@ -139,7 +139,7 @@ func (d *day) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("waited in vain: %s; status:\n%s", what, d.ask(t, "status"))
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (b *tab) do(t *testing.T, steps ...step) {
 
 // text is what the page says now, for messages.
 func (b *tab) text() string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), patience/10)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), patience/30)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
 	if err != nil {

@@ -371,7 +371,7 @@ func (h *harness) judge() {
 		}
 		return n
 	}
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(patience / 3); ; time.Sleep(200 * time.Millisecond) {
 		counted = h.addresses()
 		if missing() == 0 || time.Now().After(end) {
 			break

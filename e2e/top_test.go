@@ -25,7 +25,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(patience / 2); !ok(); <-tick.C {
+	for end := time.Now().Add(patience); !ok(); <-tick.C {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}
@@ -60,7 +60,7 @@ func (x terminal) see(t *testing.T, words ...string) {
 	screen := ""
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(patience / 2); ; <-tick.C {
+	for end := time.Now().Add(patience); ; <-tick.C {
 		screen = x.do(t, "capture-pane", "-p")
 		if holds(screen, words) {
 			return

@@ -126,6 +126,10 @@ iptables-save >/root/kept4; ip6tables-save >/root/kept6`)
 	}
 }
 
+// soon is when what others removed must be back. The promise is three seconds,
+// which the log shows; the rest is for a busy machine.
+const soon = 10 * time.Second
+
 // meets lets another do its thing and waits for the blocks.
 func (b *besides) meets(o other) {
 	b.t.Helper()
@@ -137,9 +141,9 @@ func (b *besides) meets(o other) {
 	before := b.run("sh", "-c", theirs)
 	var held []string
 	for !slices.Equal(held, b.want) {
-		if held = b.held(); time.Since(done) > 3*time.Second {
+		if held = b.held(); time.Since(done) > soon {
 			log, _ := b.try("journalctl", "--no-pager", "-u", "stoplog", "-n", "15")
-			b.t.Errorf("%s: 3 s later the kernel holds %v, want %v\n%s", o.name, held, b.want, log)
+			b.t.Errorf("%s: %s later the kernel holds %v, want %v\n%s", o.name, soon, held, b.want, log)
 			break
 		}
 	}

@@ -31,7 +31,7 @@ const (
 )
 
 // patience bounds every wait for a server.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // inside marks the process that runs in the namespaces.
 const inside = "STOPLOG_HOSTILE_INSIDE"
@@ -130,7 +130,7 @@ func (s *server) stop() {
 	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGTERM)
 	select {
 	case <-s.done:
-	case <-time.After(patience / 4):
+	case <-time.After(patience / 12):
 		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
 		<-s.done
 	}

@@ -19,7 +19,7 @@ func Generated() map[string][]byte {
 
 const head = `# Rules: all keys
 
-<!-- Generated from the code by "go generate ./docs"; do not edit. -->
+<!-- Generated from the code by "make docs"; do not edit. -->
 
 All keys of ` + "`/etc/stoplog/rules.yaml`" + `. The file is optional; without it stoplog uses the
 built-in rules, which ` + "`rules.example.yaml`" + ` shows and explains. Files in ` + "`rules.d/`" + ` next to it
@@ -34,6 +34,9 @@ Editors with YAML schema support complete and check the file if this is its firs
 
 Durations are whole numbers with units: ` + "`250ms`, `90s`, `10m`, `1h30m`, `7d`, `2w`" + `. A list with
 one element can be written without brackets.
+
+The operators ` + "`starts`, `ends` and `contains`" + ` of earlier versions still work;
+` + "`stoplog check`" + ` shows the ` + "`glob` or `regex`" + ` to write instead.
 
 `
 

@@ -22,7 +22,7 @@ func TestGenerated(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(got) != string(want) {
-			t.Errorf("%s is not what the code says now; go generate ./docs", name)
+			t.Errorf("%s is not what the code says now; make docs", name)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type eventField struct {
 	typ         fieldType
 	web         bool // access logs alone have it
 	read        reader
+	eg          string
 }
 
 func textOf(get func(*parse.Event) []byte) reader {
@@ -35,17 +36,17 @@ func textOf(get func(*parse.Event) []byte) reader {
 // service and known_good are indexed and read elsewhere.
 func eventFields() []eventField {
 	return []eventField{
-		{"user", "user name", textField, false, textOf(func(e *parse.Event) []byte { return e.User })},
-		{"message", "text of the line after the syslog header", textField, false, textOf(func(e *parse.Event) []byte { return e.Message })},
-		{"method", "HTTP method: GET, POST…", textField, true, textOf(func(e *parse.Event) []byte { return e.Method })},
-		{"path", "path of the request, unescaped, without the query", textField, true, textOf(Path)},
-		{"query", "query of the request, as written", textField, true, textOf(func(e *parse.Event) []byte { return e.Query })},
-		{"agent", "User-Agent of the request", textField, true, textOf(func(e *parse.Event) []byte { return e.Agent })},
-		{"referrer", "Referer of the request", textField, true, textOf(func(e *parse.Event) []byte { return e.Referrer })},
-		{"host", "host name of the web site", textField, false, textOf(func(e *parse.Event) []byte { return e.Host })},
-		{"status", "HTTP status of the response: 401, 401-403, 4xx", numberField, true, readStatus},
-		{"ip", "the client's address", addrField, false, readAddr},
-		{"source", "file name of the log, or journal", textField, false, readOrigin},
+		{"user", "user name", textField, false, textOf(func(e *parse.Event) []byte { return e.User }), `root`},
+		{"message", "text of the line after the syslog header", textField, false, textOf(func(e *parse.Event) []byte { return e.Message }), `"*denied*"`},
+		{"method", "HTTP method: GET, POST…", textField, true, textOf(func(e *parse.Event) []byte { return e.Method }), `POST`},
+		{"path", "path of the request, unescaped, without the query", textField, true, textOf(Path), `/wp-login.php`},
+		{"query", "query of the request, as written", textField, true, textOf(func(e *parse.Event) []byte { return e.Query }), `"*union*"`},
+		{"agent", "User-Agent of the request", textField, true, textOf(func(e *parse.Event) []byte { return e.Agent }), `"*sqlmap*"`},
+		{"referrer", "Referer of the request", textField, true, textOf(func(e *parse.Event) []byte { return e.Referrer }), `"-"`},
+		{"host", "host name of the web site", textField, false, textOf(func(e *parse.Event) []byte { return e.Host }), `www.example.org`},
+		{"status", "HTTP status of the response: 401, 401-403, 4xx", numberField, true, readStatus, `[401, 403]`},
+		{"ip", "the client's address", addrField, false, readAddr, `192.0.2.0/24`},
+		{"source", "file name of the log, or journal", textField, false, readOrigin, `/srv/app/app.log`},
 	}
 }
 

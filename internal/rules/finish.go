@@ -18,7 +18,8 @@ func (c *checker) finish(b *book) *Set {
 	c.checkNetworks(b)
 	c.checkLists(b)
 	first := map[string]*draft{}
-	for _, d := range b.drafts {
+	for i := range b.Drafts {
+		d := &b.Drafts[i]
 		if o := first[d.Name]; o != nil && d.Name != "" {
 			c.duplicate(d, o)
 			continue
@@ -96,26 +97,19 @@ func written(n *yaml.Node) string {
 func (c *checker) rule(b *book, d *draft) *Rule {
 	r := &d.Rule
 	in := c.at(d)
-	r.Prefix = orLens(r.Prefix, b.Prefix)
-	r.Floor = orLens(r.Floor, b.Floor)
+	r.Prefix = r.Prefix.or(b.Prefix)
+	r.Floor = r.Floor.or(b.Floor)
 	if r.Prefix.V4 < r.Floor.V4 || r.Prefix.V6 < r.Floor.V6 {
 		in.fail(d.node, "set floor: {…} if this is intended", "rule %s counts by /%d and /%d, wider than the floor of /%d and /%d", clip(r.Name), r.Prefix.V4, r.Prefix.V6, r.Floor.V4, r.Floor.V6)
 	}
-	r.Key = d.key
-	if !d.keyed {
-		r.Key = Key{{By: ByPrefix}}
-	}
 	if !failed(c.problems) {
-		r.counted, r.Text = countedBy(d.said), written(d.node)
+		r.counted, r.Text = countedBy(d.written), written(d.node)
 	}
 	r.Match.sortConds()
 	slices.Sort(r.Match.Services)
 	r.Match.Services = slices.Compact(r.Match.Services)
 	c.levels(in, d)
 	c.patternOf(in, d)
-	if d.mode == "observe" {
-		r.Observe = true
-	}
 	for i := range r.Levels {
 		c.level(b, in, d, &r.Levels[i])
 	}
@@ -125,7 +119,6 @@ func (c *checker) rule(b *book, d *draft) *Rule {
 
 // levels settles how the rule counts.
 func (c *checker) levels(in *sink, d *draft) {
-	d.Levels = d.levels
 	if d.Tiers == nil {
 		if len(d.Levels) == 0 {
 			d.Levels = []Level{{Kind: Trigger, Line: d.Line}}
@@ -144,17 +137,17 @@ func (c *checker) levels(in *sink, d *draft) {
 // level gives a level the rule's answers and escalation where it has none.
 func (c *checker) level(b *book, in *sink, d *draft, l *Level) {
 	if l.TTL == 0 {
-		l.TTL = d.ttl
+		l.TTL = d.TTL
 	}
 	if l.Multiply == 0 {
-		l.Multiply = d.multiply
+		l.Multiply = d.Multiply
 	}
 	if l.Max == 0 {
-		l.Max = d.max
+		l.Max = d.Max
 	}
 	l.Then = slices.Clone(l.Then)
 	if len(l.Then) == 0 {
-		l.Then = slices.Clone(d.then)
+		l.Then = slices.Clone([]Answer(d.Then))
 	}
 	if len(l.Then) == 0 {
 		l.Then = []Answer{{Kind: Block}}
@@ -255,23 +248,19 @@ func (c *checker) extras(in *sink, d *draft) {
 // patternOf settles the rule's own pattern: its events carry the rule's name
 // as their service.
 func (c *checker) patternOf(in *sink, d *draft) {
-	if d.pattern.Text == "" {
-		if d.pattern.Line == 0 && len(d.plain) > 0 {
+	p := d.Pattern
+	if p == nil {
+		if len(d.plain) > 0 {
 			in.fail(d.node, "outcome belongs in match", "%s needs a pattern", strings.Join(d.plain, ", "))
 		}
 		return
 	}
-	p := d.pattern
-	d.Pattern = &p
-	if p.Outcome == "" {
-		d.Pattern.Outcome = "failure"
-	}
 	hasIP := namesIP(p.Text)
-	in.try(d.Pattern, hasIP)
+	in.try(p, hasIP)
 	if d.Match.Except {
 		in.fail(d.node, "match: {service: …} or match: {source: …}", "match: {service: {not: …}} does not work with a pattern")
 	}
-	d.Pattern.Services, d.Match.Except = d.Match.Services, false
+	p.Services, d.Match.Except = d.Match.Services, false
 	d.Match.Services = []string{d.Name}
 	if d.Rule.Key.HasSource() && !hasIP {
 		in.failAt(p.Line, p.Column, "(?P<ip>…), or key: all", "the pattern has no group ip, but the rule counts by "+d.Rule.Key.String())

@@ -27,7 +27,7 @@ var homes = sync.OnceValue(func() []Source {
 	var out []Source
 	for _, n := range readyNames() {
 		r, _ := readReady(n)
-		out = append(out, slices.DeleteFunc(r.sources, func(s Source) bool { return s.Kind != File || s.Service == "" })...)
+		out = append(out, slices.DeleteFunc(r.Sources, func(s Source) bool { return s.Kind != File || s.Service == "" })...)
 	}
 	return out
 })

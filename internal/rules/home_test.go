@@ -26,7 +26,7 @@ func TestReadySourcesNameTheirService(t *testing.T) {
 	files := 0
 	for _, n := range readyNames() {
 		r, _ := readReady(n)
-		for _, s := range r.sources {
+		for _, s := range r.Sources {
 			if s.Kind != File {
 				continue
 			}
@@ -65,9 +65,9 @@ func TestAccessLogsAreNoErrorLogs(t *testing.T) {
 	logs := []string{"/var/log/nginx/accessories-error.log", "/var/log/nginx/error-access-shop.log", "/var/log/apache2/accessories-error.log", "/var/log/httpd/accessories-error_log"}
 	for _, n := range readyNames() {
 		r, _ := readReady(n)
-		for i := range r.sources {
+		for i := range r.Sources {
 			for _, path := range logs {
-				if s := &r.sources[i]; s.Service == parse.AccessLog && s.Names(path) {
+				if s := &r.Sources[i]; s.Service == parse.AccessLog && s.Names(path) {
 					t.Errorf("%s: %s, without %v, is %s", n, s.Path, s.Exclude, path)
 				}
 			}

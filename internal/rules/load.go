@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -37,15 +38,15 @@ func LoadBytes(name string, data []byte, dir string) (*Set, []Problem) {
 
 func load(name string, data []byte, dir, abs string, from files) (*Set, []Problem) {
 	c := &checker{file: name, dir: dir, from: from}
-	b := newBook()
+	var b book
+	objectFor[book]().fill(reflect.ValueOf(&b).Elem())
 	b.Name = name
 	if abs != "" {
 		b.Files = append(b.Files, abs)
 	}
 	root := c.document(data)
 	if root != nil {
-		b.node = root
-		readObject(c, root, "the rules file", bookFields(), &b)
+		objectFor[book]().into(c, root, &b)
 	}
 	if dir != "" && !(root == nil && failed(c.problems)) {
 		c.mergeFolder(&b)
@@ -148,21 +149,9 @@ func after(s, sep string) string {
 	return rest
 }
 
-// folderFields are what a file of rules.d may hold.
-func folderFields() []field[book] {
-	var out []field[book]
-	for _, f := range bookFields() {
-		switch f.name {
-		case "use", "sources", "networks", "allow", "deny", "notify", "exports", "rules":
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
 // mergeFolder adds the files of rules.d, in the order of their names.
 func (c *checker) mergeFolder(b *book) {
-	dir := b.rulesD
+	dir := b.RulesD
 	if dir == "" {
 		dir = filepath.Join(c.dir, "rules.d")
 	}
@@ -174,9 +163,9 @@ func (c *checker) mergeFolder(b *book) {
 			c.add(Problem{File: name, Msg: cause(err)})
 			continue
 		}
-		part := newBook()
+		var part book
 		if root := sub.document(data); root != nil {
-			readObject(sub, root, "a file of rules.d", folderFields(), &part)
+			folderObject().into(sub, root, &part)
 		}
 		b.Files = append(b.Files, name)
 		sub.mergeInto(b, &part)
@@ -185,7 +174,7 @@ func (c *checker) mergeFolder(b *book) {
 			c.add(p)
 		}
 	}
-	if missing != nil && b.rulesD != "" {
+	if missing != nil && b.RulesD != "" {
 		c.fail(b.node, "", "rules_d: %v", missing)
 	}
 }
@@ -195,23 +184,23 @@ func escapeGlob(s string) string {
 }
 
 func (c *checker) mergeInto(b, part *book) {
-	b.use = append(b.use, part.use...)
+	b.used = append(b.used, part.used...)
 	b.Sources = append(b.Sources, part.Sources...)
 	b.Allow.Prefixes = append(b.Allow.Prefixes, part.Allow.Prefixes...)
 	b.Allow.Files = append(b.Allow.Files, part.Allow.Files...)
 	b.Deny.Prefixes = append(b.Deny.Prefixes, part.Deny.Prefixes...)
 	b.Deny.Files = append(b.Deny.Files, part.Deny.Files...)
 	b.Exports = append(b.Exports, part.Exports...)
-	b.drafts = append(b.drafts, part.drafts...)
-	for _, k := range sortedKeys(part.networks) {
-		if _, twice := b.networks[k]; twice {
+	b.Drafts = append(b.Drafts, part.Drafts...)
+	for _, k := range sortedKeys(part.NetworksBy) {
+		if _, twice := b.NetworksBy[k]; twice {
 			c.add(Problem{File: c.file, Msg: "the network " + k + " is also in another file"})
 			continue
 		}
-		if b.networks == nil {
-			b.networks = map[string]Network{}
+		if b.NetworksBy == nil {
+			b.NetworksBy = map[string]networkText{}
 		}
-		b.networks[k] = part.networks[k]
+		b.NetworksBy[k] = part.NetworksBy[k]
 	}
 	for _, t := range part.Notify {
 		for _, o := range b.Notify {

@@ -41,6 +41,30 @@ func TestGoodFilesLoad(t *testing.T) {
 	}
 }
 
+// Rules files of the first version load as they did; what is deprecated has a
+// warning that says what to write instead.
+func TestFirstVersionLoads(t *testing.T) {
+	for name, warnings := range map[string]int{"everything": 3, "example": 0} {
+		text, err := os.ReadFile("testdata/first/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, problems := LoadBytes(name, text, "")
+		if s == nil {
+			t.Fatal(problems)
+		}
+		deprecated := 0
+		for _, p := range problems {
+			if strings.Contains(p.Msg, "deprecated") {
+				deprecated++
+			}
+		}
+		if deprecated != warnings {
+			t.Errorf("%s: got %d warnings of deprecated keys, want %d: %v", name, deprecated, warnings, problems)
+		}
+	}
+}
+
 // Each file of testdata/bad holds one mistake, and beside it what is said of
 // it. STOPLOG_UPDATE=1 writes what is said now; read the difference.
 func TestEveryMistakeIsTold(t *testing.T) {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -17,12 +18,12 @@ type Match struct {
 	// Services, Outcomes and Kinds are the conditions that an index can use;
 	// nil and 0 take any. Bit n of a mask is the outcome or kind n.
 	Services []string
-	Except   bool // all services but those
-	Outcomes uint8
-	Kinds    uint8
+	Except   bool  // all services but those
+	Outcomes uint8 `in:"conditions" is:"outcomes" key:"outcome" doc:"result of the attempt" what:"an outcome" eg:"failure"`
+	Kinds    uint8 `is:"kinds" key:"kind" doc:"kind of the event" what:"a kind" eg:"{not: probe}"`
 	// Known, when set, asks that somebody has (or has not) logged in lately
 	// from the event's source. The engine asks it: an event does not know.
-	Known *bool
+	Known *bool `key:"known_good" doc:"whether the source is known-good: somebody logged in from it lately" eg:"false"`
 	Conds []Cond
 }
 
@@ -197,7 +198,7 @@ func (m *Match) sortConds() {
 // Weight is how much one matching event pours: the largest of the weights
 // that apply, or Base when none does.
 type Weight struct {
-	Base  int
+	Base  int    `in:"weights" key:"base" doc:"points if no other weight applies" what:"a weight" default:"1" range:"0..1000" eg:"2"`
 	Kinds [8]int // by kind of event; 0: none
 	exact []lookup
 	conds []weighing
@@ -288,4 +289,51 @@ func (w *Weight) Most() int {
 		n = max(n, w.exact[i].most)
 	}
 	return n
+}
+
+// Why tells what keeps the match from taking an event, "" when nothing does.
+// known tells whether the event's user is known-good there.
+func (m *Match) Why(ev *parse.Event, o *source.Origin, known bool) string {
+	switch {
+	case !m.Serves(ev.Service):
+		if m.Except {
+			return fmt.Sprintf("it excludes the service %s", ev.Service)
+		}
+		return fmt.Sprintf("the service is %s, not %s", ev.Service, strings.Join(m.Services, " or "))
+	case m.Outcomes != 0 && m.Outcomes&(1<<ev.Outcome) == 0:
+		return fmt.Sprintf("the outcome is %s, not %s", ev.Outcome, maskWords(m.Outcomes, outcomeWords))
+	case m.Kinds != 0 && m.Kinds&(1<<ev.Kind) == 0:
+		return fmt.Sprintf("the kind is %s, not %s", kindWords[ev.Kind], maskWords(m.Kinds, kindWords))
+	case m.Known != nil && *m.Known != known:
+		return fmt.Sprintf("known-good is %v", known)
+	}
+	for i := range m.Conds {
+		if c := &m.Conds[i]; !c.holds(ev, o) {
+			return c.why(ev, o)
+		}
+	}
+	return ""
+}
+
+func maskWords(mask uint8, words []string) string {
+	var out []string
+	for i, w := range words {
+		if mask&(1<<i) != 0 {
+			out = append(out, w)
+		}
+	}
+	return strings.Join(out, " or ")
+}
+
+func (c *Cond) why(ev *parse.Event, o *source.Origin) string {
+	s, ok := c.read(ev, o)
+	switch {
+	case !ok:
+		return "the line has no " + c.Field
+	case s.text != nil:
+		return fmt.Sprintf("%s is %q", c.Field, clip(string(s.text)))
+	case s.addr.IsValid():
+		return fmt.Sprintf("%s is %s", c.Field, s.addr)
+	}
+	return fmt.Sprintf("%s is %d", c.Field, s.num)
 }

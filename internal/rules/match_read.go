@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,111 +18,104 @@ var (
 	kindWords    = []string{"plain", "probe", "unknown_user", "limited", "forbidden"}
 )
 
-// matchValue reads `match`.
-func matchValue() value[Match] {
-	return object("conditions", matchFields(), nil)
-}
-
-func matchFields() []field[Match] {
-	fs := []field[Match]{
-		serviceField(),
-		key("outcome", "result of the attempt", mask("an outcome", outcomeWords), func(m *Match) *uint8 { return &m.Outcomes }),
-		key("kind", "kind of the event", mask("a kind", kindWords), func(m *Match) *uint8 { return &m.Kinds }),
-		knownField(),
-	}
-	for _, f := range eventFields() {
-		fs = append(fs, condField(f))
-	}
-	return append(fs,
-		condsField("fields", "other fields, by name", readCaptured),
-		condsField("params", "query parameters, by name", readParam))
-}
-
-// serviceField reads one service, several, or {not: …}.
-func serviceField() field[Match] {
-	some := list(text("the name of a service"))
-	not := []field[Match]{must(key("not", "any except these", some, func(m *Match) *[]string { return &m.Services }))}
-	s := &shape{what: some.shape.what, oneOf: append(slices.Clone(some.shape.oneOf), object("services", not, nil).shape)}
-	return field[Match]{fieldDoc{name: "service", about: "service that wrote the line: sshd, postfix, nginx…", shape: s},
-		func(c *checker, n *yaml.Node, m *Match) {
-			if c.resolve(n).Kind == yaml.MappingNode {
-				m.Except = true
-				readObject(c, n, "services", not, m)
+// more are the keys of `match` that no field of Match stands for.
+func (*Match) more() []field {
+	services := list(textual(tags{what: "the name of a service"}))
+	not := &object{what: "services", title: "Conditions", fields: []field{{tags: tags{name: "not", doc: "any except these", what: "a value or a list of them", eg: "[sshd, postfix]"}, kind: services,
+		set: func(c *checker, n *yaml.Node, o any) { o.(*Match).Services, _ = readAs[[]string](services, c, n) }}}}
+	not.index()
+	fs := []field{{tags: tags{name: "service", doc: "service that wrote the line: sshd, postfix, nginx…", eg: "[sshd, dropbear]"},
+		kind: kind{shape: &shape{oneOf: append(slices.Clone(services.shape.oneOf), not.shape)}},
+		set: func(c *checker, n *yaml.Node, o any) {
+			m := o.(*Match)
+			if m.Except = c.resolve(n).Kind == yaml.MappingNode; m.Except {
+				not.read(c, n, reflect.ValueOf(m).Elem())
+				if m.Services == nil {
+					c.fail(n, "", "services needs not: any except these")
+				}
 				return
 			}
-			m.Services, _ = some.read(c, n)
-		}}
+			m.Services, _ = readAs[[]string](services, c, n)
+		}}}
+	for _, f := range eventFields() {
+		k := testKind(f.typ)
+		fs = append(fs, field{tags: tags{name: f.name, doc: f.about, eg: f.eg}, kind: k, set: func(c *checker, n *yaml.Node, o any) {
+			if t, ok := readAs[test](k, c, n); ok {
+				m := o.(*Match)
+				m.Conds = append(m.Conds, Cond{Field: f.name, read: f.read, test: t})
+			}
+		}})
+	}
+	return append(fs, condsField("fields", "other fields, by name", "{tenant: acme}", readCaptured),
+		condsField("params", "query parameters, by name", "{id: \"7*\"}", readParam))
 }
 
-func knownField() field[Match] {
-	v := boolean()
-	return field[Match]{fieldDoc{name: "known_good", about: "whether the source is known-good: somebody logged in from it lately", shape: v.shape},
-		func(c *checker, n *yaml.Node, m *Match) {
-			if b, ok := v.read(c, n); ok {
-				m.Known = &b
-			}
+// condsField is a mapping of names that are the reader's own to conditions.
+func condsField(name, about, eg string, read func(string) reader) field {
+	one := testKind(textField)
+	return field{tags: tags{name: name, doc: about, eg: eg}, kind: kind{shape: &shape{kind: "object", what: about, values: one.shape}},
+		set: func(c *checker, n *yaml.Node, o any) {
+			m := o.(*Match)
+			from := len(m.Conds)
+			c.pairs(n, about, func(k, v *yaml.Node) {
+				if t, ok := readAs[test](one, c, v); ok {
+					m.Conds = append(m.Conds, Cond{Field: name + " " + k.Value, read: read(k.Value), test: t})
+				}
+			})
+			slices.SortStableFunc(m.Conds[from:], func(a, b Cond) int { return strings.Compare(a.Field, b.Field) })
 		}}
 }
 
 // mask reads one or more words, or {not: …}, as bits.
-func mask(what string, words []string) value[uint8] {
-	some := list(word(what, words...))
-	s := &shape{what: some.shape.what, oneOf: append(some.shape.oneOf, &shape{kind: "object", fields: []fieldDoc{{name: "not", about: "any except these", shape: some.shape}}})}
-	return value[uint8]{s, func(c *checker, n *yaml.Node) (uint8, bool) {
-		var not uint8
-		if r := c.resolve(n); r.Kind == yaml.MappingNode {
-			fs := []field[uint8]{must(key("not", "any except these", bits(some, words), func(m *uint8) *uint8 { return m }))}
-			readObject(c, n, what, fs, &not)
-			return ^not & (1<<len(words) - 1), not != 0
-		}
-		return bits(some, words).read(c, n)
-	}}
-}
-
-func bits(some value[[]string], words []string) value[uint8] {
-	return value[uint8]{some.shape, func(c *checker, n *yaml.Node) (m uint8, ok bool) {
-		got, ok := some.read(c, n)
-		for _, g := range got {
-			for i, w := range words {
-				if g == w {
-					m |= 1 << i
-				}
+func mask(g tags, words []string) kind {
+	some := list(word(g.what, words...))
+	bits := read1(some.shape, func(c *checker, n *yaml.Node) (m uint8, ok bool) {
+		got, ok := readAs[[]string](some, c, n)
+		for _, w := range got {
+			if i := slices.Index(words, w); i >= 0 {
+				m |= 1 << i
 			}
 		}
 		return m, ok && m != 0
-	}}
-}
-
-// condField is one named field of an event as a key of `match`.
-func condField(f eventField) field[Match] {
-	v := testValue(f.typ, f.about)
-	return field[Match]{fieldDoc{name: f.name, about: f.about, shape: v.shape}, func(c *checker, n *yaml.Node, m *Match) {
-		if t, ok := v.read(c, n); ok {
-			m.Conds = append(m.Conds, Cond{Field: f.name, read: f.read, test: t})
+	})
+	not := &object{what: g.what, title: "Conditions", fields: []field{{tags: tags{name: "not", doc: "any except these", what: "a value or a list of them", eg: words[0]}, kind: bits, set: func(c *checker, n *yaml.Node, o any) {
+		*o.(*uint8), _ = readAs[uint8](bits, c, n)
+	}}}}
+	not.index()
+	s := &shape{what: some.shape.what, oneOf: append(slices.Clone(some.shape.oneOf), not.shape)}
+	return read1(s, func(c *checker, n *yaml.Node) (m uint8, ok bool) {
+		if c.resolve(n).Kind != yaml.MappingNode {
+			return readAs[uint8](bits, c, n)
 		}
-	}}
+		not.read(c, n, reflect.ValueOf(&m).Elem())
+		return ^m & (1<<len(words) - 1), m != 0
+	})
 }
 
-// condsField is a mapping of names that are the reader's own to conditions.
-func condsField(name, about string, read func(string) reader) field[Match] {
-	v := tableOf(about, testValue(textField, "text"), nil)
-	return field[Match]{fieldDoc{name: name, about: about, shape: v.shape}, func(c *checker, n *yaml.Node, m *Match) {
-		ts, ok := v.read(c, n)
-		for _, k := range sortedKeys(ts) {
-			if ok {
-				m.Conds = append(m.Conds, Cond{Field: name + " " + k, read: read(k), test: ts[k]})
-			}
-		}
-	}}
+// operators say how text is compared. Those with an instead are of the first
+// version: the hint says what to write now.
+var operators = []struct {
+	name, about, eg string
+	op              op
+	instead         func(text string) string
+}{
+	{name: "is", about: "exactly this text; * and ? have no special meaning", eg: "/wp-login.php", op: opIs},
+	{name: "glob", about: "this text; * matches any text and ? any character. A plain value means the same", eg: "/wp-*", op: opGlob},
+	{name: "regex", about: "contains a match of this regular expression (RE2)", eg: "'(?i)\\.php$'", op: opRegex},
+	{name: "starts", op: opStarts, instead: func(s string) string { return s + "*" }},
+	{name: "ends", op: opEnds, instead: func(s string) string { return "*" + s }},
+	{name: "contains", op: opContains, instead: func(s string) string { return "*" + s + "*" }},
 }
 
-// testValue reads what a field must be: one value, a list of which any will
+var egNot = [...]string{textField: "[root, admin]", numberField: "404", addrField: "192.0.2.0/24"}
+
+// testKind reads what a field must be: one value, a list of which any will
 // do, or a mapping of which all must hold.
-func testValue(typ fieldType, what string) value[test] {
-	one := scalarTest(typ, what)
-	some := list(one)
-	asAny := value[test]{some.shape, func(c *checker, n *yaml.Node) (test, bool) {
-		ts, ok := some.read(c, n)
+func testKind(typ fieldType) kind {
+	one := scalarTest(typ)
+	some, what := list(one), one.shape.what
+	asAny := read1(some.shape, func(c *checker, n *yaml.Node) (test, bool) {
+		ts, ok := readAs[[]test](some, c, n)
 		if len(ts) == 1 {
 			return ts[0], ok
 		}
@@ -129,61 +123,91 @@ func testValue(typ fieldType, what string) value[test] {
 			c.fail(n, "", "an empty list matches nothing")
 		}
 		return test{op: opAny, sub: ts}, ok && len(ts) > 0
-	}}
-	fields := testFields(typ, asAny)
-	s := &shape{what: what, oneOf: append(append([]*shape{}, some.shape.oneOf...), object(what, fields, nil).shape)}
-	return value[test]{s, func(c *checker, n *yaml.Node) (test, bool) {
+	})
+	o := &object{what: what, title: "Conditions", fields: []field{{tags: tags{name: "not", doc: "any except these", what: "a value or a list of them", eg: egNot[typ]}, kind: asAny, set: func(c *checker, n *yaml.Node, o any) {
+		if t, ok := readAs[test](asAny, c, n); ok {
+			all := o.(*test)
+			all.sub = append(all.sub, test{op: opNot, sub: []test{t}})
+		}
+	}}}}
+	for _, w := range operators {
+		if typ == textField {
+			o.title = "Conditions on text"
+			o.fields = append(o.fields, operator(w.name, w.about, w.eg, w.op, w.instead != nil))
+		}
+	}
+	o.index()
+	s := &shape{what: what, oneOf: append(slices.Clone(some.shape.oneOf), o.shape)}
+	return read1(s, func(c *checker, n *yaml.Node) (test, bool) {
 		if c.resolve(n).Kind != yaml.MappingNode {
-			return asAny.read(c, n)
+			return readAs[test](asAny, c, n)
 		}
 		all := test{op: opAll}
 		before := len(c.problems)
-		readObject(c, n, what, fields, &all)
+		o.read(c, n, reflect.ValueOf(&all).Elem())
 		if len(all.sub) == 0 && len(c.problems) == before {
 			c.fail(n, "", "expected a condition in the braces")
 		}
 		return all, len(all.sub) > 0
-	}}
+	})
 }
 
-// testFields are the words that say how to compare.
-func testFields(typ fieldType, plain value[test]) []field[test] {
-	fs := []field[test]{sub("not", "anything except this", plain, func(t test) test { return test{op: opNot, sub: []test{t}} })}
-	if typ != textField {
-		return fs
-	}
-	for _, w := range []struct {
-		name, about string
-		op          op
-	}{
-		{"is", "exactly this text; * and ? have no special meaning", opIs},
-		{"glob", "this text; * matches any text and ? any character", opGlob},
-		{"starts", "starts with this text", opStarts},
-		{"ends", "ends with this text", opEnds},
-		{"contains", "contains this text", opContains},
-		{"regex", "contains a match of this regular expression (RE2)", opRegex},
-	} {
-		same := func(t test) test { return t }
-		fs = append(fs, sub(w.name, w.about, anyOf(textTest(w.op)), same))
-	}
-	return fs
-}
-
-func anyOf(v value[test]) value[test] {
-	some := list(v)
-	return value[test]{some.shape, func(c *checker, n *yaml.Node) (test, bool) {
-		ts, ok := some.read(c, n)
-		return test{op: opAny, sub: ts}, ok && len(ts) > 0
-	}}
-}
-
-// sub is a field that adds what it reads to a test of which all must hold.
-func sub(name, about string, v value[test], wrap func(test) test) field[test] {
-	return field[test]{fieldDoc{name: name, about: about, shape: v.shape}, func(c *checker, n *yaml.Node, all *test) {
-		if t, ok := v.read(c, n); ok {
-			all.sub = append(all.sub, wrap(t))
+// operator is a key that compares text: with one of several when it has a list.
+func operator(name, about, eg string, o op, old bool) field {
+	some := list(textTest(o))
+	return field{tags: tags{name: name, doc: about, eg: eg, old: old}, kind: some, set: func(c *checker, n *yaml.Node, x any) {
+		if ts, ok := readAs[[]test](some, c, n); ok && len(ts) > 0 {
+			all := x.(*test)
+			all.sub = append(all.sub, test{op: opAny, sub: ts})
 		}
 	}}
+}
+
+// placed warns of operators of the first version. Of several together no single
+// glob says the same.
+func (t *test) placed(p place) {
+	globs := 0
+	for _, w := range operators {
+		if p.has(w.name) && (w.op == opGlob || w.instead != nil) {
+			globs++
+		}
+	}
+	for _, w := range operators {
+		if n := p.keys[w.name]; n != nil && w.instead != nil {
+			hint := "one glob or regex for all of it"
+			if ts, ok := readAs[[]test](list(textTest(w.op)), &checker{}, n); ok && globs == 1 && !p.has("regex") {
+				hint = insteadOf(ts, w.instead)
+			}
+			p.c.warn(n.Line, n.Column, hint, "%s is deprecated: use glob or regex", w.name)
+		}
+	}
+}
+
+// insteadOf is what to write for an operator of the first version: a glob, or a
+// regular expression where the text has characters that a glob takes as its own.
+func insteadOf(ts []test, instead func(string) string) string {
+	key, texts := "glob", []string{}
+	for _, t := range ts {
+		texts = append(texts, instead(string(t.text)))
+	}
+	if slices.ContainsFunc(ts, func(t test) bool { return strings.ContainsAny(string(t.text), "*?") }) {
+		key = "regex"
+		for i, t := range ts {
+			glob, quoted := texts[i], regexp.QuoteMeta(string(t.text))
+			if texts[i] = quoted; !strings.HasPrefix(glob, "*") || glob == string(t.text)+"*" {
+				texts[i] = `\A` + quoted
+			} else if !strings.HasSuffix(glob, "*") || glob == "*"+string(t.text) {
+				texts[i] = quoted + `\z`
+			}
+		}
+	}
+	for i, t := range texts {
+		texts[i] = "'" + strings.ReplaceAll(t, "'", "''") + "'"
+	}
+	if len(texts) == 1 {
+		return key + ": " + texts[0]
+	}
+	return key + ": [" + strings.Join(texts, ", ") + "]"
 }
 
 // globTest is the cheapest test that does what the glob says.
@@ -203,10 +227,10 @@ func globTest(s string) test {
 	return test{op: opIs, text: []byte(s)}
 }
 
-func textTest(o op) value[test] {
-	v := text("text")
-	return value[test]{v.shape, func(c *checker, n *yaml.Node) (test, bool) {
-		s, ok := v.read(c, n)
+func textTest(o op) kind {
+	v := textual(tags{what: "text"})
+	return read1(v.shape, func(c *checker, n *yaml.Node) (test, bool) {
+		s, ok := readAs[string](v, c, n)
 		t := test{op: o, text: []byte(s)}
 		if o == opGlob {
 			t = globTest(s)
@@ -220,25 +244,21 @@ func textTest(o op) value[test] {
 			t.re = re
 		}
 		return t, ok
-	}}
+	})
 }
 
-func scalarTest(typ fieldType, what string) value[test] {
+func scalarTest(typ fieldType) kind {
 	switch typ {
 	case numberField:
-		return value[test]{&shape{kind: "string", what: "a number, 401-403 or 4xx"}, readRange}
+		return read1(&shape{kind: "string", what: "a number, 401-403 or 4xx"}, readRange)
 	case addrField:
-		p := prefix("an address or prefix")
-		return value[test]{p.shape, func(c *checker, n *yaml.Node) (test, bool) {
-			x, ok := p.read(c, n)
+		return read1(&shape{kind: "string", what: "an address or prefix"}, func(c *checker, n *yaml.Node) (test, bool) {
+			x, ok := c.prefix(n, "an address or prefix")
 			return test{op: opPrefix, prefix: x}, ok
-		}}
+		})
 	}
-	v := text("text")
-	return value[test]{&shape{kind: "string", what: what}, func(c *checker, n *yaml.Node) (test, bool) {
-		s, ok := v.read(c, n)
-		return globTest(s), ok
-	}}
+	glob := textTest(opGlob)
+	return kind{shape: &shape{kind: "string", what: "text"}, read: glob.read}
 }
 
 // readRange reads 401, 401-403, 4xx, >=500, <400.
@@ -284,57 +304,56 @@ func parseRange(s string) (lo, hi int64, ok bool) {
 	return v, v, ok
 }
 
-// weightValue reads `weight`: a number, or weights by kind of event and by
-// the value of a field.
-func weightValue() value[Weight] {
-	n := integer("a weight", 0, 1000)
-	fields := weightFields(n)
-	obj := object("weights", fields, func() Weight { return Weight{Base: 1} })
+// weightKind reads `weight`: a number, or weights by kind of event and by the
+// value of a field.
+func weightKind() kind {
+	obj := objectFor[Weight]()
+	n := points()
 	s := &shape{what: "a weight, or weights by kind and field", oneOf: []*shape{n.shape, obj.shape}}
-	return value[Weight]{s, func(c *checker, y *yaml.Node) (Weight, bool) {
+	return read1(s, func(c *checker, y *yaml.Node) (Weight, bool) {
 		if c.resolve(y).Kind == yaml.MappingNode {
-			return obj.read(c, y)
+			return readAs[Weight](obj.asKind(), c, y)
 		}
-		b, ok := n.read(c, y)
+		b, ok := readAs[int](n, c, y)
 		return Weight{Base: b}, ok
-	}}
+	})
 }
 
-func weightFields(n value[int]) []field[Weight] {
-	fs := []field[Weight]{key("base", "if no other weight applies", n, func(w *Weight) *int { return &w.Base })}
-	for i, k := range kindWords {
-		if k != "plain" {
-			fs = append(fs, key(k, "points of this kind of event", n, func(w *Weight) *int { return &w.Kinds[parse.Kind(i)] }))
-		}
+func points() kind { return integer(tags{what: "a weight", lo: "0", hi: "1000"}) }
+
+// more are the weights by kind of event, and those by the value of a field:
+// {root: 2}, with values as in `match`.
+func (*Weight) more() []field {
+	n := points()
+	var fs []field
+	for i, k := range kindWords[1:] {
+		fs = append(fs, field{tags: tags{name: k, doc: "points of this kind of event", eg: "2"}, kind: n, set: func(c *checker, y *yaml.Node, o any) {
+			o.(*Weight).Kinds[parse.Kind(i+1)], _ = readAs[int](n, c, y)
+		}})
 	}
 	for _, f := range eventFields() {
-		fs = append(fs, weighField(f, n))
+		one := scalarTest(f.typ)
+		eg := "{" + strings.Trim(strings.Split(f.eg, ",")[0], "[") + ": 3}"
+		s := &shape{kind: "object", what: "weights by value of " + f.name, values: n.shape}
+		fs = append(fs, field{tags: tags{name: f.name, doc: "points by value: " + f.about, eg: eg}, kind: kind{shape: s}, set: func(c *checker, y *yaml.Node, o any) {
+			w, exact := o.(*Weight), map[string]int{}
+			c.pairs(y, s.what, func(k, val *yaml.Node) {
+				t, ok := readAs[test](one, c, k)
+				x, isNum := readAs[int](n, c, val)
+				switch {
+				case !ok || !isNum:
+				case t.op == opIs:
+					exact[string(t.text)] = x
+				default:
+					w.conds = append(w.conds, weighing{Cond{Field: f.name, read: f.read, test: t}, x})
+				}
+			})
+			if len(exact) > 0 {
+				w.exact = append(w.exact, newLookup(f.read, exact))
+			}
+		}})
 	}
 	return fs
-}
-
-// weighField is weights by the value of one field: {root: 2}. Its keys are
-// read as `match` reads values.
-func weighField(f eventField, n value[int]) field[Weight] {
-	v := tableOf("weights by value of "+f.name, n, nil)
-	one := scalarTest(f.typ, f.about)
-	return field[Weight]{fieldDoc{name: f.name, about: "points by value: " + f.about, shape: v.shape}, func(c *checker, y *yaml.Node, w *Weight) {
-		exact := map[string]int{}
-		c.pairs(y, v.shape.what, func(k, val *yaml.Node) {
-			t, ok := one.read(c, k)
-			x, isNum := n.read(c, val)
-			switch {
-			case !ok || !isNum:
-			case t.op == opIs:
-				exact[string(t.text)] = x
-			default:
-				w.conds = append(w.conds, weighing{Cond{Field: f.name, read: f.read, test: t}, x})
-			}
-		})
-		if len(exact) > 0 {
-			w.exact = append(w.exact, newLookup(f.read, exact))
-		}
-	}}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -85,6 +86,44 @@ func TestMatch(t *testing.T) {
 		got := m.Takes(c.ev.Service, c.ev.Outcome, c.ev.Kind) && m.Event(c.ev, &source.Origin{Name: "/var/log/x"})
 		if got != c.want {
 			t.Errorf("%s: got %v, want %v", c.match, got, c.want)
+		}
+	}
+}
+
+// What a deprecated operator's warning says to write instead matches the same.
+func TestDeprecatedOperators(t *testing.T) {
+	for _, c := range []struct{ written, hint string }{
+		{`starts: /wp`, `glob: '/wp*'`},
+		{`ends: .php`, `glob: '*.php'`},
+		{`contains: wp-`, `glob: '*wp-*'`},
+		{`starts: [/a, /wp]`, `glob: ['/a*', '/wp*']`},
+		{`starts: "/a*b"`, `regex: '\A/a\*b'`},
+		{`ends: "b?"`, `regex: 'b\?\z'`},
+		{`starts: a, ends: b`, ``},
+		{`contains: ["it's*", x]`, `regex: ['it''s\*', 'x']`},
+	} {
+		text := "sources: [auth]\nrules:\n  - {name: r, match: {user: {%s}}, bucket: {capacity: 1, leak: 1m}}\n"
+		old, problems := LoadBytes("t", []byte(fmt.Sprintf(text, c.written)), "")
+		if c.hint == "" {
+			if old == nil || len(problems) != 2 || problems[0].Hint != "one glob or regex for all of it" {
+				t.Errorf("%s: got %v", c.written, problems)
+			}
+			continue
+		}
+		if old == nil || len(problems) != 1 || problems[0].Hint != c.hint || problems[0].Line != 3 {
+			t.Errorf("%s: got %v, want the hint %s", c.written, problems, c.hint)
+			continue
+		}
+		now, problems := LoadBytes("t", []byte(fmt.Sprintf(text, c.hint)), "")
+		if now == nil || len(problems) != 0 {
+			t.Errorf("%s: got %v", c.hint, problems)
+			continue
+		}
+		for _, user := range []string{"/wp-login.php", "/wp", "/a", "x/wp-", "wp-", "/a*b", "/a*bc", "x/a*b", "/axb", "b?", "ab?", "b?c", "bx", "it's*", "it's", "x", "", "a\nb?\n", ".php"} {
+			ev := &parse.Event{User: []byte(user)}
+			if a, b := old.Rules[0].Match.Event(ev, nil), now.Rules[0].Match.Event(ev, nil); a != b {
+				t.Errorf("%q: %s is %v, %s is %v", user, c.written, a, c.hint, b)
+			}
 		}
 	}
 }
@@ -240,9 +279,9 @@ func TestConditionsThatPickNothing(t *testing.T) {
 		`{status: {not: 100-599}}`:     "can never match",
 		`{path: /login*}`:              "",
 		`{user: {is: a, not: a}}`:      "can never match: the conditions for user contradict each other",
-		`{user: {starts: a, is: b}}`:   "can never match: the conditions for user contradict each other",
+		`{user: {glob: "a*", is: b}}`:  "can never match: the conditions for user contradict each other",
 		`{user: {is: [a, b], not: a}}`: "",
-		`{user: {starts: a, not: b}}`:  "",
+		`{user: {glob: "a*", not: b}}`: "",
 		`{status: {not: [4xx, 5xx]}}`:  "",
 	} {
 		_, problems := LoadBytes("x", []byte("sources: [auth]\nrules:\n  - {name: a, match: "+match+", bucket: {capacity: 1, leak: 1m}}\n"), "")

@@ -46,19 +46,6 @@ func countedBy(said map[string]*yaml.Node) string {
 	return out
 }
 
-// counted is f, with what was written remembered for countedBy.
-func counted(f field[draft]) field[draft] {
-	set := f.set
-	f.set = func(c *checker, n *yaml.Node, d *draft) {
-		if d.said == nil {
-			d.said = map[string]*yaml.Node{}
-		}
-		d.said[f.name] = n
-		set(c, n, d)
-	}
-	return f
-}
-
 // child returns the value of a mapping's key, nil when there is none.
 func child(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {

@@ -13,19 +13,10 @@ var readyFiles embed.FS
 // readyRules is one file of ready rules: the usual logs of a service, and
 // what to count in them.
 type readyRules struct {
-	about   string
-	auto    bool
-	sources []Source
-	drafts  []*draft
-}
-
-func readyFields() []field[readyRules] {
-	return []field[readyRules]{
-		must(key("about", "what it protects", text("a sentence"), func(r *readyRules) *string { return &r.about })),
-		key("auto", "whether use: auto turns it on", boolean(), func(r *readyRules) *bool { return &r.auto }),
-		key("sources", "usual logs", list(sourceValue()), func(r *readyRules) *[]Source { return &r.sources }),
-		key("rules", "what to count", list(ruleValue()), func(r *readyRules) *[]*draft { return &r.drafts }),
-	}
+	About   string   `in:"ready rules" key:"about,required" doc:"what it protects" what:"a sentence"`
+	Auto    bool     `key:"auto" doc:"whether use: auto turns it on" default:"false"`
+	Sources []Source `key:"sources" doc:"usual logs"`
+	Drafts  []draft  `key:"rules" doc:"what to count"`
 }
 
 // Ready is what a person may want to know of one set of ready rules.
@@ -40,7 +31,7 @@ func ReadyRules() []Ready {
 			continue
 		}
 		r, _ := readReady(n)
-		out = append(out, Ready{Name: n, About: r.about, Text: string(data)})
+		out = append(out, Ready{Name: n, About: r.About, Text: string(data)})
 	}
 	return out
 }
@@ -65,13 +56,13 @@ func readReady(name string) (readyRules, []Problem) {
 		return r, []Problem{{File: c.file, Msg: err.Error()}}
 	}
 	if root := c.document(data); root != nil {
-		readObject(c, root, "ready rules", readyFields(), &r)
+		objectFor[readyRules]().into(c, root, &r)
 	}
-	for i := range r.sources {
-		r.sources[i].Ready = name
+	for i := range r.Sources {
+		r.Sources[i].Ready = name
 	}
-	for _, d := range r.drafts {
-		d.Ready = name
+	for i := range r.Drafts {
+		r.Drafts[i].Ready = name
 	}
 	return r, c.problems
 }
@@ -80,19 +71,19 @@ func readReady(name string) (readyRules, []Problem) {
 // of auto out.
 func (c *checker) useReady(b *book) {
 	names := readyNames()
-	on, auto := c.used(b.use, names)
+	on, auto := c.used(b.used, names)
 	for _, n := range names {
 		if !on[n] && !auto[n] {
 			continue
 		}
 		r, ps := readReady(n)
 		c.problems = append(c.problems, ps...)
-		if !on[n] && !r.auto {
+		if !on[n] && !r.Auto {
 			continue
 		}
 		b.Ready = append(b.Ready, n)
-		b.drafts = append(b.drafts, r.drafts...)
-		for _, s := range r.sources {
+		b.Drafts = append(b.Drafts, r.Drafts...)
+		for _, s := range r.Sources {
 			b.addSource(s)
 		}
 	}

@@ -1,23 +1,26 @@
 package rules
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Rule is what to count, by what key, how much is too much, and what then.
 type Rule struct {
-	Name   string
-	About  string // what it is for, for people
-	Match  Match
-	Weight Weight
-	Key    Key
-	Prefix Lens // of its keys and blocks
-	Floor  Lens
+	Name   string  `in:"a rule" key:"name,required" doc:"name in lists and messages" is:"name" what:"the name of a rule" eg:"my-app"`
+	About  string  `key:"about" doc:"description" what:"a sentence" eg:"Logins of the shop"` // for people
+	Match  Match   `key:"match" doc:"events that the rule counts: all conditions must match" eg:"{service: sshd, outcome: failure}"`
+	Weight Weight  `key:"weight" doc:"points of an event" default:"1" eg:"{unknown_user: 2, user: {root: 3}}"`
+	Key    Key     `key:"key" doc:"what to count by; several are counted together" default:"prefix" eg:"[user, prefix]"`
+	Prefix Lens    `key:"prefix" doc:"prefix lengths of this rule (default: those of the file)" eg:"{ipv4: 32}"` // of its keys and blocks
+	Floor  Lens    `key:"floor" doc:"no prefix wider than this is ever blocked (default: that of the file)" eg:"{ipv4: 24}"`
 	Levels []Level // at least one
 	// Clears: a success empties what its own source and account poured.
 	Clears bool
 	// When changes the room of strangers while a flag is raised.
-	When    []When
-	Tiers   *Tiers
-	Ports   []Ports // what its blocks close; none: the configured ones
+	When    []When  `key:"when" doc:"another capacity for sources that are not known-good, while a flag is raised or after a block of their prefix" eg:"{flag: captcha, capacity: 1}"`
+	Tiers   *Tiers  `key:"tiers" doc:"capacity by customer" eg:"{by: field customer, file: customers.yaml, default: free, free: {capacity: 10, leak: 6s}}"`
+	Ports   []Ports `key:"ports" doc:"ports that its blocks cover (default: all)" eg:"[80, tcp/443]"`
 	Observe bool    // tells, does not block
 	// Pattern is the rule's own pattern, nil when it has none. Its events have
 	// the rule's name as their service.
@@ -81,7 +84,6 @@ type Level struct {
 	// PerConn counts each connection once, by its first failure; a line that
 	// belongs to no known connection is not counted.
 	PerConn bool
-	per     string // as it is written
 	// Escalation of its own; zero fields: the configured one.
 	TTL      time.Duration
 	Multiply float64
@@ -144,9 +146,15 @@ func (k Key) Has(part KeyPart) bool {
 // When is `when`: strangers have at most this capacity while Flag is raised, or,
 // if Flag is empty, when a block of their prefix ended less than Blocked ago.
 type When struct {
-	Flag     string
-	Blocked  time.Duration
-	Capacity int
+	Flag     string        `in:"a condition" key:"flag" doc:"while this flag is raised" is:"flag" eg:"captcha"`
+	Blocked  time.Duration `key:"blocked" doc:"this long after the end of a block of the prefix" range:"1s..366d" eg:"1d"`
+	Capacity int           `key:"capacity,required" doc:"capacity for sources that are not known-good" range:"0..1000000" eg:"1"`
+}
+
+func (w *When) check(p place) {
+	if p.has("flag") == p.has("blocked") {
+		p.fail("", "a condition needs one of flag and blocked")
+	}
 }
 
 // what names the condition for a message.
@@ -159,17 +167,17 @@ func (w *When) what() string {
 
 // Tier is a room of its own for some values of a key.
 type Tier struct {
-	Capacity int
-	Leak     time.Duration
+	Capacity int           `in:"a tier" key:"capacity,required" doc:"points its bucket holds" range:"0..1000000" eg:"10"`
+	Leak     time.Duration `key:"leak,required" doc:"time in which one point drains" range:"1ms..365d" eg:"6s"`
 }
 
 // Tiers give each value of By (a customer) its tier's room. Members is read
 // from File; who is not in it has the tier Default.
 type Tiers struct {
-	By      Part
-	File    string // absolute
-	Default string
-	Tiers   map[string]Tier
+	By      Part            `in:"tiers" key:"by" doc:"required: the field with the customer, written as in key" eg:"field customer"`
+	File    string          `key:"file" doc:"required: a YAML file with lines customer: tier" is:"path" eg:"customers.yaml"` // absolute
+	Default string          `key:"default" doc:"required: tier of customers that are not in the file" is:"name" what:"the name of a tier" eg:"free"`
+	Tiers   map[string]Tier `key:"*" doc:"each other key is the name of a tier"`
 	Members map[string]string
 }
 
@@ -209,4 +217,26 @@ type Answer struct {
 	Cut    bool          // Block
 	Target string        // Tell: a name of `notify`
 	Argv   []string      // Exec
+}
+
+// String writes a key as the rules file does: "user+prefix", "all".
+func (k Key) String() string {
+	if len(k) == 0 {
+		return "all"
+	}
+	words := make([]string, len(k))
+	for i, p := range k {
+		words[i] = p.String()
+	}
+	return strings.Join(words, "+")
+}
+
+var partNames = [...]string{"all", "prefix", "address", "user", "service", "path", "host", "method", "agent", "field", "param"}
+
+// String writes a part as the rules file does: "user", "field customer".
+func (p Part) String() string {
+	if p.Name != "" {
+		return partNames[p.By] + " " + p.Name
+	}
+	return partNames[p.By]
 }

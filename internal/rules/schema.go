@@ -12,7 +12,7 @@ import (
 // Load checks.
 func Schema() []byte {
 	d := defs{names: map[string]string{}, schemas: map[string]any{}}
-	root := object("a stoplog rules file", bookFields(), nil).shape.schema(&d)
+	root := objectFor[book]().shape.schema(&d)
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "stoplog rules"
 	root["$defs"] = d.schemas
@@ -106,9 +106,16 @@ func (s *shape) objectSchema(d *defs, out map[string]any) {
 	}
 	properties, required := map[string]any{}, []string(nil)
 	for _, f := range s.fields {
-		p := d.of(f.shape)
-		if f.about != "" {
-			p["description"] = f.about
+		p := d.of(f.kind.shape)
+		p["description"] = f.doc
+		if f.start != nil && f.def != "{}" {
+			var v any
+			if f.start.Decode(&v) == nil {
+				p["default"] = v
+			}
+		}
+		if f.old {
+			p["deprecated"] = true
 		}
 		properties[f.name] = p
 		if f.required {
@@ -123,52 +130,169 @@ func (s *shape) objectSchema(d *defs, out map[string]any) {
 	}
 }
 
-// Reference returns the list of all keys as Markdown, from the same table.
-// Keys that are the same in several places are listed once.
+// Reference returns the list of all keys as Markdown, from the same tags. Each
+// mapping is described once; other places refer to it.
 func Reference() string {
 	var b strings.Builder
-	object("a stoplog rules file", bookFields(), nil).shape.reference(&b, "", map[string]string{})
+	r := reference{out: &b, at: map[string]string{}}
+	r.object("Top level", "", objectFor[book]().shape)
 	return b.String()
 }
 
-// reference writes the fields of s, except where a place in seen has the same.
-func (s *shape) reference(b *strings.Builder, path string, seen map[string]string) {
+type reference struct {
+	out *strings.Builder
+	at  map[string]string // headings, by the keys below them
+}
+
+// object writes the section of one mapping, then those of the mappings in it.
+func (r *reference) object(title, path string, s *shape) {
+	r.out.WriteString("### " + title + "\n\n")
+	type section struct {
+		title, path string
+		shape       *shape
+	}
+	var below []section
 	for _, f := range s.fields {
-		name := f.name
-		if path != "" {
-			name = path + "." + name
+		if f.old {
+			continue
 		}
-		b.WriteString("- `" + name + "`")
-		if f.required {
-			b.WriteString(" (required)")
-		}
-		b.WriteString(": " + f.about + f.shape.choices())
-		var fresh []*shape
-		for _, o := range f.shape.objects() {
-			if at := seen[o.keys()]; at != "" {
-				b.WriteString("; keys as in `" + at + "`")
-				continue
+		at := strings.TrimPrefix(path+"."+f.name, ".")
+		var links []string
+		for _, o := range f.kind.shape.objects() {
+			id := o.id()
+			if r.at[id] == "" {
+				r.at[id] = at
+				if o.title != "" {
+					r.at[id] = o.title
+				}
+				below = append(below, section{r.at[id], at, o})
 			}
-			seen[o.keys()] = name
-			fresh = append(fresh, o)
+			links = append(links, "["+r.at[id]+"](#"+anchor(r.at[id])+")")
 		}
-		b.WriteString("\n")
-		for _, o := range fresh {
-			o.reference(b, name, seen)
+		r.key(f, links)
+	}
+	if s.values != nil {
+		r.out.WriteString("- any other key: the name of " + s.values.what + "\n")
+		for _, o := range s.values.objects() {
+			below = append(below, section{path + ".NAME", path + ".NAME", o})
 		}
+	}
+	r.out.WriteString("\n")
+	for _, x := range below {
+		r.object(x.title, x.path, x.shape)
 	}
 }
 
-// keys are the names and texts of the fields, to tell objects apart.
-func (s *shape) keys() string {
+func (r *reference) key(f field, links []string) {
+	b := r.out
+	b.WriteString("- `" + f.name + "`")
+	if f.required {
+		b.WriteString(" (required)")
+	}
+	b.WriteString(": " + f.doc + "\n  - " + f.value())
+	if len(links) > 0 {
+		b.WriteString("; keys: " + strings.Join(links, ", "))
+	}
+	if f.def != "" && f.def != "{}" {
+		b.WriteString(". Default: `" + f.def + "`")
+	}
+	b.WriteString(". Example: `" + f.name + ": " + f.example() + "`\n")
+}
+
+// example is a value for the key, as YAML: that of its tag, or one that differs
+// from the default.
+func (f *field) example() string {
+	if f.eg != "" {
+		return f.eg
+	}
+	if f.kind.shape.kind == "boolean" {
+		return strconv.FormatBool(f.def != "true")
+	}
+	for _, w := range f.kind.shape.allWords() {
+		if w != f.def {
+			return w
+		}
+	}
+	return f.def
+}
+
+// value says what the key's value looks like.
+func (f *field) value() string {
+	if f.set != nil && f.what != "" {
+		return f.what
+	}
+	between := ""
+	if f.lo != "" {
+		between = " from " + f.lo + " to " + f.hi
+	}
+	return f.kind.shape.inWords(between)
+}
+
+func (s *shape) inWords(between string) string {
+	switch {
+	case len(s.oneOf) > 0:
+		return s.eitherInWords(between)
+	case s.words != nil:
+		return "`" + strings.Join(s.words, "`, `") + "`"
+	case s.pattern == durationText:
+		return "a duration" + between
+	case s.pattern == sizeRE.String():
+		return "a size" + between
+	case s.kind == "integer" || s.kind == "number":
+		return "a number" + between
+	case s.kind == "object" && s.values != nil && len(s.fields) == 0:
+		return "a mapping of names to values: " + s.values.what
+	case s.kind == "object":
+		return "a mapping"
+	case s.kind == "boolean":
+		return "`true` or `false`"
+	}
+	return s.what
+}
+
+func (s *shape) eitherInWords(between string) string {
+	var parts []string
+	for _, o := range s.oneOf {
+		switch {
+		case o.kind == "array":
+			parts = append(parts, "a list of them")
+		case o.what == "" && o.words == nil: // notations of the same
+			return s.what
+		default:
+			parts = append(parts, o.inWords(between))
+		}
+	}
+	if n := len(parts) - 1; n > 0 {
+		return strings.Join(parts[:n], ", ") + " or " + parts[n]
+	}
+	return strings.Join(parts, "")
+}
+
+// anchor is what Markdown makes of a heading.
+func anchor(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-':
+			return r
+		}
+		return -1
+	}, title)
+}
+
+// id tells mappings apart: their names and texts of keys.
+func (s *shape) id() string {
 	var b strings.Builder
 	for _, f := range s.fields {
-		b.WriteString(f.name + ": " + f.about + f.shape.choices() + "\n")
+		b.WriteString(f.name + ": " + f.doc + f.lo + "\n")
 	}
 	return b.String()
 }
 
-// objects are the objects that a value may be or hold, each once.
+// objects are the mappings with keys of their own that a value may be or hold.
 func (s *shape) objects() []*shape {
 	switch {
 	case s.kind == "object" && s.values != nil && len(s.fields) == 0:
@@ -182,8 +306,8 @@ func (s *shape) objects() []*shape {
 	var out []*shape
 	for _, o := range s.oneOf {
 		for _, x := range o.objects() {
-			if !seen[x.what] {
-				seen[x.what] = true
+			if id := x.id(); !seen[id] {
+				seen[id] = true
 				out = append(out, x)
 			}
 		}
@@ -191,15 +315,7 @@ func (s *shape) objects() []*shape {
 	return out
 }
 
-// choices lists the words that a value can be.
-func (s *shape) choices() string {
-	words := s.allWords()
-	if len(words) == 0 {
-		return ""
-	}
-	return ": `" + strings.Join(words, "`, `") + "`"
-}
-
+// allWords are the words that a value can be.
 func (s *shape) allWords() []string {
 	if s.words != nil {
 		return s.words

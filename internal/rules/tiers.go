@@ -2,70 +2,11 @@ package rules
 
 import (
 	"os"
+	"reflect"
 	"slices"
-	"time"
 
 	"gopkg.in/yaml.v3"
 )
-
-// tiersValue reads {by: field customer, file: customers.yaml, default: free,
-// free: {capacity: 10, leak: 6s}, pro: {…}}: what is not by, file or default
-// is a tier.
-func tiersValue() value[*Tiers] {
-	by, file, word := keyValue(), path("a file"), name("the name of a tier")
-	tier := object("a tier", []field[Tier]{
-		must(key("capacity", "points its bucket holds", integer("capacity", 0, maxCount), func(t *Tier) *int { return &t.Capacity })),
-		must(key("leak", "time in which one point drains", duration("leak", minLeak, maxLeak), func(t *Tier) *time.Duration { return &t.Leak })),
-	}, nil)
-	s := &shape{kind: "object", what: "tiers", values: tier.shape, fields: []fieldDoc{
-		{name: "by", about: "the field with the customer, written as in key", shape: by.shape, required: true},
-		{name: "file", about: "a YAML file with lines customer: tier", shape: file.shape, required: true},
-		{name: "default", about: "tier of customers that are not in the file", shape: word.shape, required: true},
-	}}
-	return value[*Tiers]{s, func(c *checker, n *yaml.Node) (*Tiers, bool) {
-		t := &Tiers{Tiers: map[string]Tier{}}
-		before := len(c.problems)
-		c.pairs(n, "tiers", func(k, v *yaml.Node) {
-			switch k.Value {
-			case "by":
-				if parts, ok := by.read(c, v); ok && len(parts) == 1 {
-					t.By = parts[0]
-				} else if ok {
-					c.fail(v, "", "expected only one key in by")
-				}
-			case "file":
-				t.File, _ = file.read(c, v)
-			case "default":
-				t.Default, _ = word.read(c, v)
-			default:
-				x, _ := tier.read(c, v)
-				t.Tiers[k.Value] = x
-			}
-		})
-		return t, len(c.problems) == before && c.tiersWhole(n, t)
-	}}
-}
-
-// tiersWhole checks what only shows when all of it is read.
-func (c *checker) tiersWhole(n *yaml.Node, t *Tiers) bool {
-	switch {
-	case t.By.By == ByAll || t.By.By == ByPrefix || t.By.By == ByAddr:
-		c.fail(n, "by: field customer", "tiers need by: the field with the customer")
-	case t.File == "":
-		c.fail(n, "", "tiers need file: the tier of each customer")
-	case len(t.Tiers) == 0:
-		c.fail(n, "free: {capacity: 10, leak: 6s}", "tiers need at least one tier")
-	case t.Default == "":
-		c.fail(n, "default: "+sortedKeys(t.Tiers)[0], "tiers need default: the tier of all other customers")
-	default:
-		if _, ok := t.Tiers[t.Default]; !ok {
-			c.fail(n, didYouMean(t.Default, sortedKeys(t.Tiers)), "there is no tier %q", clip(t.Default))
-			return false
-		}
-		return true
-	}
-	return false
-}
 
 // loadTiers reads the file of customers. One that is missing is a warning:
 // everybody has the default tier then.
@@ -82,8 +23,8 @@ func (c *checker) loadTiers(at *yaml.Node, t *Tiers) {
 	in := &checker{file: t.File}
 	if root := in.document(data); root != nil {
 		names := sortedKeys(t.Tiers)
-		m, _ := tableOf("customer: tier", word("a tier", names...), nil).read(in, root)
-		t.Members = m
+		m := table(reflect.TypeFor[map[string]string](), tags{name: "customer: tier", what: "a tier", words: names})
+		t.Members, _ = readAs[map[string]string](m, in, root)
 	}
 	for _, p := range in.problems {
 		c.add(p)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stoplog/internal/rules"
+	"stoplog/internal/source"
 )
 
 // Thresholds for a verdict.
@@ -80,10 +81,7 @@ func (d *doctor) excluded(s rules.Source, name string) bool {
 	if err == nil && !fi.Mode().IsRegular() {
 		return true
 	}
-	return slices.ContainsFunc(s.Exclude, func(glob string) bool {
-		ok, _ := filepath.Match(glob, shown)
-		return ok
-	})
+	return source.Excluded(shown, s.Exclude)
 }
 
 // shown is a path as the machine itself knows it.

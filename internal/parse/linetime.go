@@ -55,9 +55,38 @@ func (p *Parser) lineTime(b []byte) (int64, bool) {
 		if _, ns, _, ok := accessStamp(p, head); ok {
 			return ns, true
 		}
+		if ns, ok := p.requestTime(b); ok {
+			return ns, true
+		}
 		return p.pairsTime(b)
 	}
 	return 0, false
+}
+
+// requestTime reads the stamp before the quoted request of an access log whose
+// user holds a quote. Of several such stamps the client may have written one, so
+// that the line has no time that can be believed.
+func (p *Parser) requestTime(b []byte) (ns int64, ok bool) {
+	b = b[:min(len(b), 1<<10)]
+	for range 8 {
+		_, rest, found := scan.Cut(b, "[")
+		if !found {
+			return ns, ok
+		}
+		b = rest
+		at, rest, stamp := clfStamp(b, p.loc())
+		if !stamp {
+			continue
+		}
+		if _, request := scan.After(rest, `] "`); !request {
+			continue
+		}
+		if ok {
+			return 0, false
+		}
+		ns, ok = at, true
+	}
+	return 0, false // more brackets than are looked at
 }
 
 // recordTime reads the time of a JSON object.

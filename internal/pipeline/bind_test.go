@@ -138,6 +138,10 @@ func TestPatternsReadTheirSources(t *testing.T) {
 func TestPatternsHaveTheLinesTime(t *testing.T) {
 	for _, format := range []string{
 		`192.0.2.7 - - [%[1]d/Nov/2026:11:00:00 +0000] "GET /hit HTTP/1.1" 200 5 "-" "-"`,
+		`192.0.2.7 - a"b [%[1]d/Nov/2026:11:00:00 +0000] "GET /hit HTTP/1.1" 200 5 "-" "-"`,
+		`192.0.2.7 - a\"b" [%[1]d/Nov/2026:11:00:00 +0000] "GET /hit HTTP/1.1" 200 5 "-" "-"`,
+		`192.0.2.7 - "ann [x] y" [%[1]d/Nov/2026:11:00:00 +0000] "GET /hit"x HTTP/1.1" 200 5 "-" "-"`,
+		`192.0.2.7 - - [%[1]d/Nov/2026:11:00:00 +0000] "GET /hit"[01/Nov/2025:11:00:00 +0000] "x HTTP/1.1" 200 5 "-" "-"`,
 		`www.example.org 192.0.2.7 - ann [%[1]d/Nov/2026:11:00:00 +0000] "GET /hit HTTP/1.1" 200 5`,
 		`app %[1]d says hit [%[1]d/Nov/2026:11:00:00 +0000] for 192.0.2.7`,
 		`{"level":"info","time":"2026-11-%[1]dT11:00:00Z","ip":"192.0.2.7","msg":"/hit"}`,

@@ -8,6 +8,7 @@ import (
 
 	"stoplog/internal/parse"
 	"stoplog/internal/parse/pack"
+	"stoplog/internal/source"
 )
 
 // ServiceOf names the service that writes a log at its usual place: that of the
@@ -35,10 +36,8 @@ var homes = sync.OnceValue(func() []Source {
 // Names reports whether the source is of files and path is one of them, or
 // was before it was rotated.
 func (s *Source) Names(path string) bool {
-	if s.Kind != File || !PathMatches(s.Path, path) {
-		return false
-	}
-	return !slices.ContainsFunc(s.Exclude, func(glob string) bool { return PathMatches(glob, path) })
+	return s.Kind == File && PathMatches(s.Path, path) &&
+		former(path, func(name string) bool { return source.Excluded(name, s.Exclude) }) == ""
 }
 
 // PathMatches reports whether glob matches path, or what path was called before
@@ -48,8 +47,17 @@ func PathMatches(glob, path string) bool { return unrotated(glob, path) != "" }
 // unrotated is the first of path and what it was called before rotations that
 // glob matches, "" when it matches none.
 func unrotated(glob, path string) string {
+	return former(path, func(name string) bool {
+		ok, _ := filepath.Match(glob, name)
+		return ok
+	})
+}
+
+// former is the first name that is accepts: path, or what path was called before
+// rotations; "" for none.
+func former(path string, is func(name string) bool) string {
 	for name := path; name != ""; name = cutExtension(name) {
-		if ok, _ := filepath.Match(glob, name); ok {
+		if is(name) {
 			return name
 		}
 	}

@@ -74,3 +74,17 @@ func TestAccessLogsAreNoErrorLogs(t *testing.T) {
 		}
 	}
 }
+
+// TestExcludedNames: a log that a source excludes, by its path or by its name
+// alone, is none of the source's, before and after it is rotated.
+func TestExcludedNames(t *testing.T) {
+	s := Source{Kind: File, Path: "/srv/*.log", Exclude: []string{"debug*.log", "/srv/own.log", "/etc/*"}}
+	for path, want := range map[string]bool{
+		"/srv/app.log": true, "/srv/app.log.1": true, "/srv/etc.log": true,
+		"/srv/debug.log": false, "/srv/debug2.log.3.gz": false, "/srv/own.log": false, "/srv/own.log-20261120.gz": false, "/srv/app.txt": false,
+	} {
+		if got := s.Names(path); got != want {
+			t.Errorf("%s: got %v, want %v", path, got, want)
+		}
+	}
+}

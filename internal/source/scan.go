@@ -64,7 +64,7 @@ func (e *engine) paths(spec Spec) []string {
 		all[path] = true
 	}
 	return slices.DeleteFunc(found, func(path string) bool {
-		if excluded(path, spec.Exclude) || isCompressedName(path) {
+		if Excluded(path, spec.Exclude) || isCompressedName(path) {
 			return true
 		}
 		if e.rotationOf(path, all) {
@@ -96,7 +96,9 @@ func closedFolder(glob string) error {
 	return nil
 }
 
-func excluded(path string, globs []string) bool {
+// Excluded reports whether one of a source's exclude globs matches path, as a
+// whole or its last part.
+func Excluded(path string, globs []string) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool {
 		full, _ := filepath.Match(glob, path)
 		base, _ := filepath.Match(glob, filepath.Base(path))

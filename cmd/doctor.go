@@ -16,6 +16,7 @@ import (
 
 	"stoplog/internal/doctor"
 	"stoplog/internal/firewall"
+	"stoplog/internal/firewall/registry"
 	"stoplog/internal/notify"
 	"stoplog/internal/pipeline"
 	"stoplog/internal/priv"
@@ -115,7 +116,7 @@ func tryWalls(ctx context.Context, set *rules.Set) (string, error) {
 	if as := unitRights(ctx); as != nil {
 		return tryAs(ctx, as, wallOptions{Walls: want, Options: o})
 	}
-	_, why, err := firewall.Select(ctx, want, o)
+	_, why, err := registry.Select(ctx, want, o)
 	return why, err
 }
 

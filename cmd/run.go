@@ -21,6 +21,8 @@ import (
 	"stoplog/internal/control"
 	"stoplog/internal/daemon"
 	"stoplog/internal/firewall"
+	"stoplog/internal/firewall/registry"
+	"stoplog/internal/firewall/wallproc"
 	"stoplog/internal/priv"
 	"stoplog/internal/rules"
 )
@@ -182,7 +184,7 @@ func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 // leftovers removes walls of ours that are not in use any more, if it is to,
 // and says which are left. What was removed is noted.
 func leftovers(ctx context.Context, h *handover, inUse []string, o firewall.Options, remove bool) (left []string) {
-	found, err := firewall.Leftovers(ctx, inUse, o)
+	found, err := registry.Leftovers(ctx, inUse, o)
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -202,11 +204,11 @@ func leftovers(ctx context.Context, h *handover, inUse []string, o firewall.Opti
 
 // startWall chooses a wall that works here and starts its process.
 func startWall(ctx context.Context, o runOptions, set *rules.Set, left *handover) ([]*os.File, error) {
-	w := wallOptions{Walls: set.Firewall.Backends, Options: wallConfig(set, o.name), Limits: firewall.Limits{Min4: set.Floor.V4, Min6: set.Floor.V6}}
+	w := wallOptions{Walls: set.Firewall.Backends, Options: wallConfig(set, o.name), Limits: wallproc.Limits{Min4: set.Floor.V4, Min6: set.Floor.V6}}
 	if slices.Contains(w.Walls, "exec") {
 		w.Limits.MaxOrder = execOrder(w.Options.Exec.Timeout)
 	}
-	bs, why, err := firewall.Select(ctx, w.Walls, w.Options)
+	bs, why, err := registry.Select(ctx, w.Walls, w.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +225,7 @@ func startWall(ctx context.Context, o runOptions, set *rules.Set, left *handover
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
 	left.Leftovers = leftovers(ctx, left, w.Walls, w.Options, true)
-	p, err := firewall.Spawn(self, []string{"wall", string(arg)}, w.Walls)
+	p, err := wallproc.Spawn(self, []string{"wall", string(arg)}, w.Walls)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +294,7 @@ func serve(ctx context.Context, e *env, o runOptions, h handover) error {
 	var wall firewall.Backend = firewall.NewDryRun()
 	wallEnded := make(chan error, 1)
 	if h.Wall != 0 {
-		c, err := firewall.Resume(os.NewFile(uintptr(h.Wall), "wall"), os.NewFile(uintptr(h.Changes), "changes"))
+		c, err := wallproc.Resume(os.NewFile(uintptr(h.Wall), "wall"), os.NewFile(uintptr(h.Changes), "changes"))
 		if err != nil {
 			return err
 		}

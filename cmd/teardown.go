@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoplog/internal/firewall"
+	"stoplog/internal/firewall/registry"
 	"stoplog/internal/rules"
 )
 
@@ -48,7 +49,7 @@ func runTeardown(ctx context.Context, e *env, o teardownOptions) error {
 	}
 	var errs []error
 	for _, name := range []string{"nftables", "ipset", "iptables", "hosts.deny"} {
-		bs, _, err := firewall.Select(ctx, []string{name}, wallConfig(set, o.name))
+		bs, _, err := registry.Select(ctx, []string{name}, wallConfig(set, o.name))
 		if err != nil {
 			continue // it cannot work here, so nothing of ours is in it
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoplog/internal/firewall"
+	"stoplog/internal/firewall/registry"
+	"stoplog/internal/firewall/wallproc"
 	"stoplog/internal/priv"
 )
 
@@ -18,7 +20,7 @@ import (
 type wallOptions struct {
 	Walls   []string
 	Options firewall.Options
-	Limits  firewall.Limits
+	Limits  wallproc.Limits
 }
 
 func wallCmd(e *env) *cobra.Command {
@@ -45,7 +47,7 @@ func tryWall(ctx context.Context, e *env, arg string) error {
 	if err := json.Unmarshal([]byte(arg), &o); err != nil {
 		return usage("wall: reading the options: %w", err)
 	}
-	_, why, err := firewall.Select(ctx, o.Walls, o.Options)
+	_, why, err := registry.Select(ctx, o.Walls, o.Options)
 	if err == nil {
 		_, err = fmt.Fprintln(e.out, why)
 	}
@@ -67,13 +69,13 @@ func runWall(_ context.Context, arg string) error {
 	if err := priv.ShutInherited(3); err != nil {
 		return fmt.Errorf("wall: %w", err)
 	}
-	cmds, changes, err := firewall.Inherited()
+	cmds, changes, err := wallproc.Inherited()
 	if err != nil {
 		return err
 	}
 	defer cmds.Close()
 	defer changes.Close()
-	bs, _, err := firewall.Select(ctx, o.Walls, o.Options)
+	bs, _, err := registry.Select(ctx, o.Walls, o.Options)
 	if err != nil {
 		return fmt.Errorf("wall: %w", err)
 	}
@@ -82,5 +84,5 @@ func runWall(_ context.Context, arg string) error {
 		b = bs[0]
 	}
 	debug.FreeOSMemory()
-	return firewall.Serve(ctx, cmds, changes, b, o.Limits)
+	return wallproc.Serve(ctx, cmds, changes, b, o.Limits)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stoplog/internal/firewall"
+	"stoplog/internal/firewall/held"
 	"stoplog/internal/ledger"
 )
 
@@ -447,11 +448,11 @@ func (k *keeper) reconcile(ctx context.Context, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	var diff firewall.Diff
+	var diff held.Diff
 	n := 0
 	if err := k.d.ask(ctx, func() {
 		now := time.Now()
-		diff = firewall.Reconcile(k.settled(k.d.entries(now)), have, !fresh, now)
+		diff = held.Compare(k.settled(k.d.entries(now)), have, !fresh, now)
 		n = k.d.ledger.Stats().Blocks
 	}); err != nil {
 		return ignoreStop(err)
@@ -474,7 +475,7 @@ func (k *keeper) reconcile(ctx context.Context, fresh bool) error {
 	}
 	k.tell(func(s *wallState) { s.entries, s.full = n, "" })
 	if n >= manyBlocks {
-		have, diff = nil, firewall.Diff{}
+		have, diff = nil, held.Diff{}
 		debug.FreeOSMemory() // the listing; the loop goes on meanwhile
 	}
 	return nil
@@ -482,8 +483,8 @@ func (k *keeper) reconcile(ctx context.Context, fresh bool) error {
 
 // list gathers what the wall holds. When fresh, what it lost is on its way back
 // already.
-func (k *keeper) list(ctx context.Context, fresh bool) (*firewall.Listing, error) {
-	have := &firewall.Listing{}
+func (k *keeper) list(ctx context.Context, fresh bool) (*held.Listing, error) {
+	have := &held.Listing{}
 	err := k.wall.List(ctx, have.Add)
 	if fresh && errors.Is(err, firewall.ErrBroken) && !errors.Is(err, firewall.ErrGone) {
 		err = nil

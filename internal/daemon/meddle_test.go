@@ -14,6 +14,11 @@ import (
 	"stoplog/internal/control"
 	"stoplog/internal/firewall"
 	"stoplog/internal/firewall/firewalltest"
+	"stoplog/internal/firewall/hostsdeny"
+	"stoplog/internal/firewall/ipset"
+	"stoplog/internal/firewall/iptables"
+	"stoplog/internal/firewall/listwall"
+	"stoplog/internal/firewall/nft"
 )
 
 // meddled is a wall, and how people and programs change it behind our back.
@@ -30,21 +35,21 @@ const hostsDenyDelete = `awk -v p="# stoplog PREFIX " 'index($0, p) == 1 {cut=1;
 
 var meddledWalls = []meddled{
 	{
-		name: "nftables", mk: func(string) (firewall.Backend, error) { return firewall.NewNFTables(firewall.Options{}) },
+		name: "nftables", mk: func(string) (firewall.Backend, error) { return nft.New(firewall.Options{}) },
 		delete: "nft delete element inet stoplog v4.28.drop { ADDR }",
 		flushes: []string{"nft flush set inet stoplog v4.28.drop", "nft flush ruleset", "nft flush table inet stoplog", "nft delete table inet stoplog",
 			"(echo flush ruleset; cat DIR/saved) | nft -f -"},
 		save: "nft list ruleset >DIR/saved",
 	},
 	{
-		name: "ipset", mk: func(string) (firewall.Backend, error) { return firewall.NewIPSet(firewall.Options{}) },
+		name: "ipset", mk: func(string) (firewall.Backend, error) { return ipset.New(firewall.Options{}) },
 		delete: "ipset del stoplog4-drop PREFIX",
 		flushes: []string{"ipset flush stoplog4-drop", "ipset flush", "iptables -F STOPLOG-SET-BLOCKS", "iptables -F",
 			"ipset flush stoplog4-drop; grep '^add stoplog4-drop' DIR/saved | ipset restore -exist"},
 		save: "ipset save >DIR/saved",
 	},
 	{
-		name: "iptables", mk: func(string) (firewall.Backend, error) { return firewall.NewIPTables(firewall.Options{}) },
+		name: "iptables", mk: func(string) (firewall.Backend, error) { return iptables.New(firewall.Options{}) },
 		delete:  "iptables -S STOPLOG-BLOCKS | grep -e '-s PREFIX ' | sed 's/^-A/iptables -D/' | sh",
 		flushes: []string{"iptables -F STOPLOG-BLOCKS", "iptables -F", "iptables-restore <DIR/saved"},
 		save:    "iptables-save >DIR/saved",
@@ -52,7 +57,7 @@ var meddledWalls = []meddled{
 	{
 		name: "hosts.deny", prepare: "echo 'ALL: 203.0.113.9' >DIR/hosts.deny",
 		mk: func(dir string) (firewall.Backend, error) {
-			return firewall.NewHostsDeny(firewall.Options{HostsDeny: filepath.Join(dir, "hosts.deny")})
+			return hostsdeny.New(firewall.Options{HostsDeny: filepath.Join(dir, "hosts.deny")})
 		},
 		delete:  hostsDenyDelete,
 		flushes: []string{"echo 'ALL: 203.0.113.9' >DIR/hosts.deny", "cat DIR/saved >DIR/hosts.deny", "rm DIR/hosts.deny"},
@@ -61,7 +66,7 @@ var meddledWalls = []meddled{
 	{
 		name: "set-only", prepare: "ipset create mine hash:net timeout 0; ipset add mine 203.0.113.99",
 		mk: func(string) (firewall.Backend, error) {
-			return firewall.NewSetOnly(firewall.Options{Set4: "ipset:mine"})
+			return listwall.NewSetOnly(firewall.Options{Set4: "ipset:mine"})
 		},
 		delete:  "ipset del mine PREFIX",
 		flushes: []string{"ipset flush mine"},

@@ -18,7 +18,7 @@ func TestLargeAllowlist(t *testing.T) {
 			firewalltest.Namespace(t)
 			firewalltest.AddLocal(t, "198.51.100.1/32", "20.0.0.2/32", "20.0.0.3/32")
 			srv := firewalltest.Listen(t, "198.51.100.1")
-			w := must(kernelWalls[name](firewall.Options{}))(t)
+			w := firewalltest.Must(kernelWalls[name](firewall.Options{}))(t)
 			var allow []netip.Prefix
 			for i := range 60_000 { // none touches the next
 				a := netip.AddrFrom4([4]byte{20, byte(i >> 15), byte(i >> 7), byte(i << 1)})

@@ -1,6 +1,6 @@
-// Package firewall makes what the ledger says is blocked blocked, in one or
-// several walls. In production it runs in a process of its own, which reads
-// only checked prefixes. It is the only importer of go-iptables.
+// Package firewall defines what a firewall backend is: the values that cross it
+// and the contract it keeps. The backends are in folders of their own;
+// firewalltest is the contract as tests.
 package firewall
 
 import (
@@ -140,4 +140,16 @@ type Change struct {
 	// Broken says that tables, chains, sets or rules of ours went, or that
 	// changes were missed: run Setup and Reconcile.
 	Broken bool
+}
+
+// Leftover is something of ours that stands in a firewall and that nobody
+// keeps: of a backend, hook or kind of iptables that was configured before.
+type Leftover struct {
+	What   string                      // such as "iptables-legacy: chain STOPLOG in filter"
+	Remove func(context.Context) error // takes it away, and nothing else
+}
+
+// prober is a Backend that can prove that it would work, leaving nothing behind.
+type Prober interface {
+	Probe(ctx context.Context) error
 }

@@ -5,14 +5,17 @@ import (
 
 	"stoplog/internal/firewall"
 	"stoplog/internal/firewall/firewalltest"
+	"stoplog/internal/firewall/ipset"
+	"stoplog/internal/firewall/iptables"
+	"stoplog/internal/firewall/nft"
 )
 
 func BenchmarkIPSetRestore100000(b *testing.B) {
 	firewalltest.Namespace(b)
-	es := benchmarkEntries(100_000, 20)
+	es := firewalltest.BenchmarkEntries(100_000, 20)
 	for range b.N {
 		b.StopTimer()
-		w, err := firewall.NewIPSet(firewall.Options{})
+		w, err := ipset.New(firewall.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -35,7 +38,7 @@ func BenchmarkIPSetRestore100000(b *testing.B) {
 
 func BenchmarkIPSetOneMoreInto100000(b *testing.B) {
 	firewalltest.Namespace(b)
-	w, err := firewall.NewIPSet(firewall.Options{})
+	w, err := ipset.New(firewall.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -44,17 +47,17 @@ func BenchmarkIPSetOneMoreInto100000(b *testing.B) {
 
 func BenchmarkIPTablesOneMoreInto1000(b *testing.B) {
 	firewalltest.Namespace(b)
-	w, err := firewall.NewIPTables(firewall.Options{MaxRules: 100_000})
+	w, err := iptables.New(firewall.Options{MaxRules: 100_000})
 	if err != nil {
 		b.Fatal(err)
 	}
 	if err := w.Setup(b.Context(), firewall.Policy{}); err != nil {
 		b.Fatal(err)
 	}
-	if err := w.Block(b.Context(), benchmarkEntries(1000, 20)); err != nil {
+	if err := w.Block(b.Context(), firewalltest.BenchmarkEntries(1000, 20)); err != nil {
 		b.Fatal(err)
 	}
-	more := benchmarkEntries(1000, 30)
+	more := firewalltest.BenchmarkEntries(1000, 30)
 	b.ResetTimer()
 	for i := range b.N {
 		if err := w.Block(b.Context(), more[i%1000:i%1000+1]); err != nil {
@@ -65,10 +68,10 @@ func BenchmarkIPTablesOneMoreInto1000(b *testing.B) {
 
 func BenchmarkIPTablesRestore2000(b *testing.B) {
 	firewalltest.Namespace(b)
-	es := benchmarkEntries(2000, 20)
+	es := firewalltest.BenchmarkEntries(2000, 20)
 	for range b.N {
 		b.StopTimer()
-		w, err := firewall.NewIPTables(firewall.Options{})
+		w, err := iptables.New(firewall.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -91,10 +94,10 @@ func oneMore(b *testing.B, w firewall.Backend) {
 	if err := w.Setup(b.Context(), firewall.Policy{}); err != nil {
 		b.Fatal(err)
 	}
-	if err := w.Block(b.Context(), benchmarkEntries(100_000, 20)); err != nil {
+	if err := w.Block(b.Context(), firewalltest.BenchmarkEntries(100_000, 20)); err != nil {
 		b.Fatal(err)
 	}
-	more := benchmarkEntries(1000, 30)
+	more := firewalltest.BenchmarkEntries(1000, 30)
 	b.ResetTimer()
 	for i := range b.N {
 		if err := w.Block(b.Context(), more[i%1000:i%1000+1]); err != nil {
@@ -110,7 +113,7 @@ func BenchmarkWallRestore100000(b *testing.B) {
 	if err := p.Setup(b.Context(), firewall.Policy{}); err != nil {
 		b.Fatal(err)
 	}
-	es := benchmarkEntries(100_000, 20)
+	es := firewalltest.BenchmarkEntries(100_000, 20)
 	b.ResetTimer()
 	for range b.N {
 		if err := p.Block(b.Context(), es); err != nil {
@@ -124,10 +127,89 @@ func BenchmarkWallOneMore(b *testing.B) {
 	if err := p.Setup(b.Context(), firewall.Policy{}); err != nil {
 		b.Fatal(err)
 	}
-	more := benchmarkEntries(1000, 30)
+	more := firewalltest.BenchmarkEntries(1000, 30)
 	b.ResetTimer()
 	for i := range b.N {
 		if err := p.Block(b.Context(), more[i%1000:i%1000+1]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkNFTablesRestore100000(b *testing.B) {
+	firewalltest.Namespace(b)
+	es := firewalltest.BenchmarkEntries(100_000, 20)
+	for range b.N {
+		b.StopTimer()
+		w, err := nft.New(firewall.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := w.Setup(b.Context(), firewall.Policy{}); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if err := w.Block(b.Context(), es); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if got, err := firewall.ListAll(b.Context(), w); err != nil || len(got) != len(es) {
+			b.Fatalf("got %d, %v", len(got), err)
+		}
+		if err := w.Teardown(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		w.Close()
+	}
+}
+
+func BenchmarkNFTablesOneMoreInto100000(b *testing.B) {
+	firewalltest.Namespace(b)
+	w, err := nft.New(firewall.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	oneMore(b, w)
+}
+
+func BenchmarkNFTables5000Breaches(b *testing.B) {
+	firewalltest.Namespace(b)
+	w, err := nft.New(firewall.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Setup(b.Context(), firewall.Policy{}); err != nil {
+		b.Fatal(err)
+	}
+	es := firewalltest.BenchmarkEntries(5000, 40)
+	b.ResetTimer()
+	for range b.N {
+		if err := w.Block(b.Context(), es); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkNFTablesRefresh100000: what stands already gets its end anew.
+func BenchmarkNFTablesRefresh100000(b *testing.B) {
+	firewalltest.Namespace(b)
+	w, err := nft.New(firewall.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Setup(b.Context(), firewall.Policy{}); err != nil {
+		b.Fatal(err)
+	}
+	es := firewalltest.BenchmarkEntries(100_000, 20)
+	if err := w.Block(b.Context(), es); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for range b.N {
+		if err := w.Block(b.Context(), es); err != nil {
 			b.Fatal(err)
 		}
 	}

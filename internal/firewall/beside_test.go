@@ -13,6 +13,9 @@ import (
 
 	"stoplog/internal/firewall"
 	"stoplog/internal/firewall/firewalltest"
+	"stoplog/internal/firewall/listwall"
+	"stoplog/internal/firewall/registry"
+	"stoplog/internal/firewall/wallproc"
 )
 
 // everything is all rules and sets of a namespace.
@@ -33,7 +36,7 @@ func TestSideBySide(t *testing.T) {
 	var all []firewall.Backend
 	for _, name := range []string{"stoplog", "stoplog-2"} {
 		for _, kind := range []string{"nftables", "ipset", "iptables"} {
-			w := must(kernelWalls[kind](firewall.Options{Name: name}))(t)
+			w := firewalltest.Must(kernelWalls[kind](firewall.Options{Name: name}))(t)
 			if err := w.Setup(t.Context(), firewall.Policy{}); err != nil {
 				t.Fatalf("%s %s: %v", kind, name, err)
 			}
@@ -76,7 +79,7 @@ func TestSelectLeavesNothing(t *testing.T) {
 	before := everything(t)
 	o := firewall.Options{Set4: "ipset:mine"}
 	for _, name := range []string{"auto", "nftables", "ipset", "iptables", "set-only"} {
-		bs, reason, err := firewall.Select(t.Context(), []string{name}, o)
+		bs, reason, err := registry.Select(t.Context(), []string{name}, o)
 		if err != nil || len(bs) != 1 {
 			t.Errorf("%s: got %v, %v", name, bs, err)
 			continue
@@ -149,7 +152,7 @@ func TestHandover(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Close()
-	c, err := firewall.Resume(cmds, changes)
+	c, err := wallproc.Resume(cmds, changes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +169,7 @@ func TestSetOnlyHeals(t *testing.T) {
 	firewalltest.NeedPrograms(t, "ipset")
 	firewalltest.Namespace(t)
 	firewalltest.Output(t, "ipset", "create", "mine", "hash:net", "timeout", "0")
-	w := must(firewall.NewSetOnly(firewall.Options{Set4: "ipset:mine"}))(t)
+	w := firewalltest.Must(listwall.NewSetOnly(firewall.Options{Set4: "ipset:mine"}))(t)
 	p := firewall.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.5/32")}}
 	if err := w.Setup(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -219,7 +222,7 @@ func TestSetOnlyChecksTheSet(t *testing.T) {
 		if made != "" {
 			firewalltest.Output(t, append([]string{"ipset", "create", "mine"}, strings.Fields(made)...)...)
 		}
-		err := must(firewall.NewSetOnly(firewall.Options{Set4: "ipset:mine"}))(t).Setup(t.Context(), firewall.Policy{})
+		err := firewalltest.Must(listwall.NewSetOnly(firewall.Options{Set4: "ipset:mine"}))(t).Setup(t.Context(), firewall.Policy{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q", made, err, want)
 		}

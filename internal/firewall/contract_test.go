@@ -1,28 +1,18 @@
 package firewall_test
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"stoplog/internal/firewall"
 	"stoplog/internal/firewall/firewalltest"
+	"stoplog/internal/firewall/hostsdeny"
+	"stoplog/internal/firewall/ipset"
+	"stoplog/internal/firewall/iptables"
+	"stoplog/internal/firewall/listwall"
+	"stoplog/internal/firewall/nft"
 )
-
-func TestIPTablesFake(t *testing.T) {
-	var dump func() string
-	var flush func()
-	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
-		var w *firewall.IPTables
-		w, dump, flush = firewall.FakeIPTables(firewall.Options{MaxRules: 12})
-		return w
-	}, firewalltest.Caps{
-		Max:    12,
-		Others: func(*testing.T) string { return dump() },
-		Break:  func(*testing.T) { flush() },
-	})
-}
 
 func TestHostsDeny(t *testing.T) {
 	const others = "# mine\nALL: 203.0.113.9\nsshd: .example.com EXCEPT good.example.com" // no line end
@@ -32,7 +22,7 @@ func TestHostsDeny(t *testing.T) {
 		if err := os.WriteFile(path, []byte(others), 0o640); err != nil {
 			t.Fatal(err)
 		}
-		return must(firewall.NewHostsDeny(firewall.Options{HostsDeny: path, MaxRules: 12}))(t)
+		return firewalltest.Must(hostsdeny.New(firewall.Options{HostsDeny: path, MaxRules: 12}))(t)
 	}, firewalltest.Caps{
 		Max: 12,
 		Others: func(t *testing.T) string {
@@ -45,52 +35,10 @@ func TestHostsDeny(t *testing.T) {
 	})
 }
 
-// TestWall runs the contract through the socket.
-func TestWall(t *testing.T) {
-	var dump func() string
-	var flush func()
-	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
-		var w *firewall.IPTables
-		w, dump, flush = firewall.FakeIPTables(firewall.Options{MaxRules: 12})
-		ours, theirs := net.Pipe()
-		done := make(chan error)
-		go func() { done <- firewall.Serve(t.Context(), theirs, nil, w, firewall.Limits{}) }()
-		c := firewall.NewClient(ours, nil)
-		t.Cleanup(func() {
-			c.Close()
-			<-done
-		})
-		return c
-	}, firewalltest.Caps{
-		Max:    12,
-		Others: func(*testing.T) string { return dump() },
-		Break:  func(*testing.T) { flush() },
-	})
-}
-
-func TestMulti(t *testing.T) {
-	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
-		w, _, _ := firewall.FakeIPTables(firewall.Options{})
-		d := must(firewall.NewHostsDeny(firewall.Options{HostsDeny: filepath.Join(t.TempDir(), "hosts.deny")}))(t)
-		return firewall.Multi{d, w, firewall.NewDryRun()}
-	}, firewalltest.Caps{})
-}
-
-// must turns a constructor's answer into a value or the end of the test.
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // busy fills a namespace's ruleset with what administrators have.
-func busy(t *testing.T, iptables, ip6tables string) {
+func busy(t *testing.T, prog, prog6 string) {
 	t.Helper()
-	for _, prog := range []string{iptables, ip6tables} {
+	for _, prog := range []string{prog, prog6} {
 		firewalltest.Output(t, prog, "-N", "DOCKER-USER")
 		firewalltest.Output(t, prog, "-A", "FORWARD", "-j", "DOCKER-USER")
 		firewalltest.Output(t, prog, "-A", "DOCKER-USER", "-j", "RETURN")
@@ -110,18 +58,18 @@ func ruleset(t *testing.T, save, save6 string) string {
 	return withoutComments(firewalltest.Output(t, save)) + withoutComments(firewalltest.Output(t, save6))
 }
 
-func testIPTablesKernel(t *testing.T, iptables, ip6tables string) {
-	firewalltest.NeedPrograms(t, iptables, ip6tables)
+func testIPTablesKernel(t *testing.T, prog, prog6 string) {
+	firewalltest.NeedPrograms(t, prog, prog6)
 	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
 		firewalltest.Namespace(t)
-		busy(t, iptables, ip6tables)
-		return must(firewall.NewIPTables(firewall.Options{IPTables: iptables, IP6Tables: ip6tables, MaxRules: 20}))(t)
+		busy(t, prog, prog6)
+		return firewalltest.Must(iptables.New(firewall.Options{IPTables: prog, IP6Tables: prog6, MaxRules: 20}))(t)
 	}, firewalltest.Caps{
 		Max: 20, Packets: true,
-		Others: func(t *testing.T) string { return ruleset(t, iptables+"-save", ip6tables+"-save") },
+		Others: func(t *testing.T) string { return ruleset(t, prog+"-save", prog6+"-save") },
 		Break: func(t *testing.T) {
-			firewalltest.Output(t, iptables, "-F")
-			firewalltest.Output(t, iptables, "-X")
+			firewalltest.Output(t, prog, "-F")
+			firewalltest.Output(t, prog, "-X")
 		},
 	})
 }
@@ -135,7 +83,7 @@ func TestNFTables(t *testing.T) {
 		firewalltest.Namespace(t)
 		busy(t, "iptables-nft", "ip6tables-nft")
 		firewalltest.Output(t, "nft", "add table inet filter; add chain inet filter input { type filter hook input priority 0; }; add rule inet filter input tcp dport 22 accept")
-		w := must(firewall.NewNFTables(firewall.Options{MaxSet: 20}))(t)
+		w := firewalltest.Must(nft.New(firewall.Options{MaxSet: 20}))(t)
 		t.Cleanup(func() { w.Close() })
 		return w
 	}, firewalltest.Caps{
@@ -145,18 +93,18 @@ func TestNFTables(t *testing.T) {
 	})
 }
 
-func testIPSetKernel(t *testing.T, iptables, ip6tables string) {
-	firewalltest.NeedPrograms(t, iptables, ip6tables, "ipset")
+func testIPSetKernel(t *testing.T, prog, prog6 string) {
+	firewalltest.NeedPrograms(t, prog, prog6, "ipset")
 	firewalltest.Run(t, func(t *testing.T) firewall.Backend {
 		firewalltest.Namespace(t)
-		busy(t, iptables, ip6tables)
+		busy(t, prog, prog6)
 		firewalltest.Output(t, "ipset", "create", "theirs", "hash:ip")
 		firewalltest.Output(t, "ipset", "add", "theirs", "192.0.2.1")
-		return must(firewall.NewIPSet(firewall.Options{IPTables: iptables, IP6Tables: ip6tables, MaxSet: 20}))(t)
+		return firewalltest.Must(ipset.New(firewall.Options{IPTables: prog, IP6Tables: prog6, MaxSet: 20}))(t)
 	}, firewalltest.Caps{
 		Max: 20, Packets: true,
 		Others: func(t *testing.T) string {
-			return ruleset(t, iptables+"-save", ip6tables+"-save") + firewalltest.Output(t, "ipset", "save")
+			return ruleset(t, prog+"-save", prog6+"-save") + firewalltest.Output(t, "ipset", "save")
 		},
 		Break: func(t *testing.T) { firewalltest.Output(t, "ipset", "flush") },
 	})
@@ -172,7 +120,7 @@ func TestSetOnlyIPSet(t *testing.T) {
 		firewalltest.Output(t, "ipset", "create", "mine", "hash:net", "timeout", "0")
 		firewalltest.Output(t, "ipset", "create", "mine6", "hash:net", "family", "inet6", "timeout", "0")
 		firewalltest.Output(t, "ipset", "add", "mine", "203.0.113.99")
-		return must(firewall.NewSetOnly(firewall.Options{Set4: "ipset:mine", Set6: "ipset:mine6", MaxSet: 12}))(t)
+		return firewalltest.Must(listwall.NewSetOnly(firewall.Options{Set4: "ipset:mine", Set6: "ipset:mine6", MaxSet: 12}))(t)
 	}, firewalltest.Caps{Max: 12, NoSlow: true, Others: func(t *testing.T) string { return firewalltest.Output(t, "ipset", "save") }})
 }
 
@@ -182,7 +130,7 @@ func TestSetOnlyNFT(t *testing.T) {
 		firewalltest.Namespace(t)
 		firewalltest.Output(t, "nft", "add table inet filter; add set inet filter mine { type ipv4_addr; flags interval, timeout; elements = { 203.0.113.99 } ; }; "+
 			"add set inet filter mine6 { type ipv6_addr; flags interval, timeout; };")
-		return must(firewall.NewSetOnly(firewall.Options{Set4: "nft:inet:filter:mine", Set6: "nft:inet:filter:mine6", MaxSet: 12}))(t)
+		return firewalltest.Must(listwall.NewSetOnly(firewall.Options{Set4: "nft:inet:filter:mine", Set6: "nft:inet:filter:mine6", MaxSet: 12}))(t)
 	}, firewalltest.Caps{Max: 12, NoSlow: true, Others: func(t *testing.T) string { return firewalltest.Output(t, "nft", "list", "ruleset") }})
 }
 
@@ -200,7 +148,7 @@ func TestExec(t *testing.T) {
 			return []string{path}
 		}
 		const without = `cut -d' ' -f1 | sed 's|.*|^& |' > "$list.gone"; grep -v -f "$list.gone" "$list" > "$list.new" || :` + "\n"
-		return must(firewall.NewExec(firewall.Options{MaxSet: 12, Exec: firewall.ExecOptions{
+		return firewalltest.Must(listwall.NewExec(firewall.Options{MaxSet: 12, Exec: firewall.ExecOptions{
 			Setup:    script("setup", `touch "$list"`),
 			Block:    script("block", `cat > "$list.in"; `+"< \"$list.in\" "+without+`cat "$list.in" >> "$list.new"; mv "$list.new" "$list"`),
 			Unblock:  script("unblock", without+`mv "$list.new" "$list"`),

@@ -27,7 +27,7 @@ func (d *DryRun) Setup(context.Context, Policy) error { return nil }
 
 // Block remembers entries.
 func (d *DryRun) Block(_ context.Context, es []Entry) error {
-	live, ended, err := prepare(es, time.Now())
+	live, ended, err := Prepare(es, time.Now())
 	for _, e := range live {
 		d.held[e.Prefix] = e
 	}

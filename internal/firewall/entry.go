@@ -31,7 +31,7 @@ func (e Entry) Validate() error {
 	if e.Until.After(latest) {
 		return fmt.Errorf("%s: ends after %s", e.Prefix, latest.Format(time.RFC3339))
 	}
-	if err := validPorts(e.Ports); err != nil {
+	if err := CheckPorts(e.Ports); err != nil {
 		return fmt.Errorf("%s: %w", e.Prefix, err)
 	}
 	return nil
@@ -54,7 +54,7 @@ func validPrefix(p netip.Prefix) error {
 	return nil
 }
 
-func validPorts(ps []Ports) error {
+func CheckPorts(ps []Ports) error {
 	if len(ps) > MaxPorts {
 		return fmt.Errorf("%d port ranges, at most %d", len(ps), MaxPorts)
 	}
@@ -72,7 +72,7 @@ func validPorts(ps []Ports) error {
 // prepare splits what Block got into what is to stand and what ended already,
 // each prefix once, the last mention winning. Entries that are not valid are
 // left out and named in the error.
-func prepare(es []Entry, now time.Time) (live []Entry, ended []netip.Prefix, err error) {
+func Prepare(es []Entry, now time.Time) (live []Entry, ended []netip.Prefix, err error) {
 	at := make(map[netip.Prefix]int, len(es))
 	var errs []error
 	for _, e := range es {
@@ -95,51 +95,6 @@ func prepare(es []Entry, now time.Time) (live []Entry, ended []netip.Prefix, err
 		return true
 	})
 	return live, ended, errors.Join(errs...)
-}
-
-// note is how a wall that keeps text remembers an entry:
-// "stoplog 192.0.2.0/28 until=2026-01-02T15:04:05Z action=drop ports=tcp/22 cut".
-func note(e Entry) string {
-	s := "stoplog " + e.Prefix.String() + " until=" + e.Until.UTC().Format(time.RFC3339) + " action=" + e.Action.String()
-	if len(e.Ports) > 0 {
-		s += " ports=" + FormatPorts(e.Ports)
-	}
-	if e.Cut {
-		s += " cut"
-	}
-	return s
-}
-
-// parseNote reads what note wrote; anything else is false.
-func parseNote(s string) (Entry, bool) {
-	f := strings.Fields(s)
-	if len(f) < 4 || f[0] != "stoplog" {
-		return Entry{}, false
-	}
-	var e Entry
-	var err error
-	if e.Prefix, err = netip.ParsePrefix(f[1]); err != nil {
-		return Entry{}, false
-	}
-	for _, w := range f[2:] {
-		k, v, _ := strings.Cut(w, "=")
-		switch k {
-		case "until":
-			e.Until, err = time.Parse(time.RFC3339, v)
-		case "action":
-			e.Action, err = ParseAction(v)
-		case "ports":
-			e.Ports, err = ParsePorts(v)
-		case "cut":
-			e.Cut = true
-		default:
-			return Entry{}, false
-		}
-		if err != nil {
-			return Entry{}, false
-		}
-	}
-	return e, e.Validate() == nil && !e.Until.IsZero()
 }
 
 // FormatPorts writes ports as "tcp/22,80-90".
@@ -183,35 +138,5 @@ func ParsePorts(s string) ([]Ports, error) {
 		p.From, p.To = uint16(a), uint16(b)
 		ps = append(ps, p)
 	}
-	return ps, validPorts(ps)
-}
-
-// prefixesOf makes each address a prefix of its own.
-func prefixesOf(as []netip.Addr) []netip.Prefix {
-	ps := make([]netip.Prefix, len(as))
-	for i, a := range as {
-		ps[i] = netip.PrefixFrom(a, a.BitLen())
-	}
-	return ps
-}
-
-// roomFor leaves out of es what there is no room for, and names it. Entries
-// that are held already need none.
-func roomFor(es []Entry, wall string, most, left int, held func(netip.Prefix) bool) ([]Entry, error) {
-	full := &FullError{Wall: wall, Max: most}
-	es = slices.DeleteFunc(es, func(e Entry) bool {
-		if held(e.Prefix) {
-			return false
-		}
-		if left > 0 {
-			left--
-			return false
-		}
-		full.Left = append(full.Left, e.Prefix)
-		return true
-	})
-	if len(full.Left) == 0 {
-		return es, nil
-	}
-	return es, full
+	return ps, CheckPorts(ps)
 }

@@ -13,6 +13,9 @@ import (
 
 	"stoplog/internal/firewall"
 	"stoplog/internal/firewall/firewalltest"
+	"stoplog/internal/firewall/ipset"
+	"stoplog/internal/firewall/iptables"
+	"stoplog/internal/firewall/nft"
 )
 
 // full is a policy and blocks that need every form of rule.
@@ -34,7 +37,7 @@ var dates = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ?|(expires|timeou
 func TestNFTablesGolden(t *testing.T) {
 	firewalltest.NeedPrograms(t, "nft")
 	firewalltest.Namespace(t)
-	w := must(firewall.NewNFTables(firewall.Options{Forward: true}))(t)
+	w := firewalltest.Must(nft.New(firewall.Options{Forward: true}))(t)
 	defer w.Close()
 	p, es := full()
 	if err := w.Setup(t.Context(), p); err != nil {
@@ -113,7 +116,7 @@ table inet stoplog {
 func TestIPTablesGolden(t *testing.T) {
 	firewalltest.NeedPrograms(t, "iptables-legacy", "ip6tables-legacy")
 	firewalltest.Namespace(t)
-	w := must(firewall.NewIPTables(firewall.Options{IPTables: "iptables-legacy", IP6Tables: "ip6tables-legacy", Forward: true}))(t)
+	w := firewalltest.Must(iptables.New(firewall.Options{IPTables: "iptables-legacy", IP6Tables: "ip6tables-legacy", Forward: true}))(t)
 	p, es := full()
 	if err := w.Setup(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -158,7 +161,7 @@ func TestIPTablesGolden(t *testing.T) {
 func TestIPSetGolden(t *testing.T) {
 	firewalltest.NeedPrograms(t, "ipset", "iptables-legacy", "ip6tables-legacy")
 	firewalltest.Namespace(t)
-	w := must(firewall.NewIPSet(firewall.Options{IPTables: "iptables-legacy", IP6Tables: "ip6tables-legacy"}))(t)
+	w := firewalltest.Must(ipset.New(firewall.Options{IPTables: "iptables-legacy", IP6Tables: "ip6tables-legacy"}))(t)
 	p, es := full()
 	if err := w.Setup(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -197,7 +200,7 @@ func TestNFTablesReadBack(t *testing.T) {
 	firewalltest.NeedPrograms(t, "nft")
 	firewalltest.Namespace(t)
 	for _, o := range []firewall.Options{{Forward: true}, {Hook: firewall.HookPrerouting}, {Hook: firewall.HookRaw}} {
-		w := must(firewall.NewNFTables(o))(t)
+		w := firewalltest.Must(nft.New(o))(t)
 		p, es := full()
 		es = slices.DeleteFunc(es, func(e firewall.Entry) bool { return o.Hook != "" && e.Action != firewall.Drop })
 		if err := w.Setup(t.Context(), p); err != nil {
@@ -206,7 +209,7 @@ func TestNFTablesReadBack(t *testing.T) {
 		if err := w.Block(t.Context(), es); err != nil {
 			t.Fatal(err)
 		}
-		want := list(t, w)
+		want := firewalltest.List(t, w)
 		saved := filepath.Join(t.TempDir(), "saved")
 		if err := os.WriteFile(saved, []byte(firewalltest.Output(t, "nft", "list", "ruleset")), 0o644); err != nil {
 			t.Fatal(err)
@@ -214,14 +217,14 @@ func TestNFTablesReadBack(t *testing.T) {
 		firewalltest.Output(t, "nft", "-c", "-f", saved)
 		firewalltest.Output(t, "nft", "flush", "ruleset")
 		firewalltest.Output(t, "nft", "-f", saved)
-		next := must(firewall.NewNFTables(o))(t)
-		if got := list(t, next); !slices.Equal(got, want) {
+		next := firewalltest.Must(nft.New(o))(t)
+		if got := firewalltest.List(t, next); !slices.Equal(got, want) {
 			t.Errorf("the next wall lists %v, want %v", got, want)
 		}
 		if err := next.Setup(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		if got := list(t, next); !slices.Equal(got, want) || next.Check(t.Context()) != nil {
+		if got := firewalltest.List(t, next); !slices.Equal(got, want) || next.Check(t.Context()) != nil {
 			t.Errorf("after a setup the next wall lists %v, %v, want %v", got, next.Check(t.Context()), want)
 		}
 		if err := w.List(t.Context(), func(firewall.Entry) {}); !errors.Is(err, firewall.ErrBroken) {
@@ -233,7 +236,7 @@ func TestNFTablesReadBack(t *testing.T) {
 		if err := w.Block(t.Context(), es); err != nil {
 			t.Fatal(err)
 		}
-		if got := list(t, w); !slices.Equal(got, want) {
+		if got := firewalltest.List(t, w); !slices.Equal(got, want) {
 			t.Errorf("after the repair the wall lists %v, want %v", got, want)
 		}
 		if err := w.Teardown(t.Context()); err != nil {
@@ -248,7 +251,7 @@ func TestNFTablesReadBack(t *testing.T) {
 func TestNFTablesForms(t *testing.T) {
 	firewalltest.NeedPrograms(t, "nft")
 	firewalltest.Namespace(t)
-	w := must(firewall.NewNFTables(firewall.Options{}))(t)
+	w := firewalltest.Must(nft.New(firewall.Options{}))(t)
 	defer w.Close()
 	if err := w.Setup(t.Context(), firewall.Policy{}); err != nil {
 		t.Fatal(err)
@@ -259,7 +262,7 @@ func TestNFTablesForms(t *testing.T) {
 		if err := w.Block(t.Context(), es); err != nil {
 			t.Fatal(err)
 		}
-		if got := list(t, w); !slices.Equal(got, want) {
+		if got := firewalltest.List(t, w); !slices.Equal(got, want) {
 			t.Errorf("listed %v, want %v", got, want)
 		}
 	}
@@ -271,7 +274,7 @@ func TestNFTablesForms(t *testing.T) {
 	block("198.51.100.0/28", "2001:db8::/64", "203.0.113.0/28")
 	firewalltest.Output(t, "nft", "delete", "element", "inet", "stoplog", "v4.28.drop", "{ 203.0.113.0 }")
 	stray := []string{"198.51.100.0/28", "2001:db8::/64", "2002:cb00:7100::/44", "64:ff9b::cb00:7100/124"}
-	if got := list(t, w); !slices.Equal(got, stray) {
+	if got := firewalltest.List(t, w); !slices.Equal(got, stray) {
 		t.Errorf("listed %v, want %v", got, stray)
 	}
 	es[0].Action = firewall.Reject // over forms that stand alone in another set
@@ -292,7 +295,7 @@ func TestIPTablesSavedByNFT(t *testing.T) {
 	firewalltest.NeedPrograms(t, "nft", "iptables-nft", "ip6tables-nft")
 	firewalltest.Namespace(t)
 	firewalltest.Output(t, "iptables-nft", "-A", "INPUT", "-s", "203.0.113.9", "-j", "DROP")
-	w := must(firewall.NewIPTables(firewall.Options{IPTables: "iptables-nft", IP6Tables: "ip6tables-nft"}))(t)
+	w := firewalltest.Must(iptables.New(firewall.Options{IPTables: "iptables-nft", IP6Tables: "ip6tables-nft"}))(t)
 	p, es := full()
 	if err := w.Setup(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -300,7 +303,7 @@ func TestIPTablesSavedByNFT(t *testing.T) {
 	if err := w.Block(t.Context(), es); err != nil {
 		t.Fatal(err)
 	}
-	want, rules := list(t, w), firewalltest.Output(t, "iptables-nft", "-S", "STOPLOG")
+	want, rules := firewalltest.List(t, w), firewalltest.Output(t, "iptables-nft", "-S", "STOPLOG")
 	saved := filepath.Join(t.TempDir(), "saved")
 	firewalltest.Output(t, "sh", "-c", "(echo flush ruleset; nft list ruleset) >"+saved+"; nft -f "+saved)
 	if err := w.Check(t.Context()); err == nil {
@@ -313,7 +316,7 @@ func TestIPTablesSavedByNFT(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = w.List(t.Context(), func(firewall.Entry) {}) // says once that the mark was gone
-	if got := list(t, w); !slices.Equal(got, want) || w.Check(t.Context()) != nil {
+	if got := firewalltest.List(t, w); !slices.Equal(got, want) || w.Check(t.Context()) != nil {
 		t.Errorf("the wall lists %v, %v, want %v", got, w.Check(t.Context()), want)
 	}
 	if got := firewalltest.Output(t, "iptables-nft", "-S", "STOPLOG"); got != rules {

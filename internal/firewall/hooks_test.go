@@ -9,13 +9,16 @@ import (
 
 	"stoplog/internal/firewall"
 	"stoplog/internal/firewall/firewalltest"
+	"stoplog/internal/firewall/ipset"
+	"stoplog/internal/firewall/iptables"
+	"stoplog/internal/firewall/nft"
 )
 
 // kernelWalls are the walls that filter packets themselves.
 var kernelWalls = map[string]func(firewall.Options) (firewall.Backend, error){
-	"nftables": func(o firewall.Options) (firewall.Backend, error) { return firewall.NewNFTables(o) },
-	"ipset":    func(o firewall.Options) (firewall.Backend, error) { return firewall.NewIPSet(o) },
-	"iptables": func(o firewall.Options) (firewall.Backend, error) { return firewall.NewIPTables(o) },
+	"nftables": func(o firewall.Options) (firewall.Backend, error) { return nft.New(o) },
+	"ipset":    func(o firewall.Options) (firewall.Backend, error) { return ipset.New(o) },
+	"iptables": func(o firewall.Options) (firewall.Backend, error) { return iptables.New(o) },
 }
 
 // TestHooks: at each hook a block drops, the allowed pass, and an accept rule
@@ -29,7 +32,7 @@ func TestHooks(t *testing.T) {
 				firewalltest.AddLocal(t, "198.51.100.1/32", "192.0.2.17/32", "192.0.2.20/32")
 				firewalltest.Output(t, "iptables", "-A", "INPUT", "-j", "ACCEPT")
 				srv, theirs := firewalltest.Listen(t, "198.51.100.1"), firewalltest.Listen(t, "192.0.2.17")
-				w := must(mk(firewall.Options{Hook: hook}))(t)
+				w := firewalltest.Must(mk(firewall.Options{Hook: hook}))(t)
 				p := firewall.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.20/32")}}
 				if err := w.Setup(t.Context(), p); err != nil {
 					t.Fatal(err)
@@ -68,7 +71,7 @@ func TestForward(t *testing.T) {
 				inside.In(func() { srv = firewalltest.Listen(t, "198.51.100.1") })
 				outside.In(func() { theirs = firewalltest.Listen(t, "192.0.2.1") })
 				outside.In(func() { firewalltest.Dial(t, "192.0.2.1", srv, firewalltest.Passes) })
-				w := must(mk(firewall.Options{Forward: forward}))(t)
+				w := firewalltest.Must(mk(firewall.Options{Forward: forward}))(t)
 				if err := w.Setup(t.Context(), firewall.Policy{}); err != nil {
 					t.Fatal(err)
 				}

@@ -49,7 +49,7 @@ func (m Multi) Unblock(ctx context.Context, ps []netip.Prefix) error {
 
 // Marks that Multi's List puts into Until, where the walls disagree.
 var (
-	onlyElsewhere  = time.Time{}           // the first wall does not hold it, another does
+	OnlyElsewhere  = time.Time{}           // the first wall does not hold it, another does
 	lackedByOthers = time.Unix(1, 0).UTC() // the first wall holds it, another does not: never the wanted end
 )
 
@@ -83,7 +83,7 @@ func (m Multi) List(ctx context.Context, emit func(Entry)) error {
 			has[e.Prefix] = true
 			if _, known := at[e.Prefix]; !known {
 				at[e.Prefix] = len(all)
-				e.Until = onlyElsewhere
+				e.Until = OnlyElsewhere
 				all = append(all, e)
 			}
 		}

@@ -1,6 +1,7 @@
 package firewall
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"time"
@@ -57,10 +58,8 @@ type ExecOptions struct {
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
 
-const defaultMaxRules = 2000
-
 // withDefaults fills in what is not set, and refuses what cannot be.
-func (o Options) withDefaults() (Options, error) {
+func (o Options) WithDefaults() (Options, error) {
 	if o.Name == "" {
 		o.Name = "stoplog"
 	}
@@ -74,18 +73,10 @@ func (o Options) withDefaults() (Options, error) {
 	default:
 		return o, fmt.Errorf("unknown hook %q; expected input, prerouting or raw", o.Hook)
 	}
-	o.Slow = orDefault(o.Slow, 3)
-	o.MaxRules = orDefault(o.MaxRules, defaultMaxRules)
-	o.MaxSet = orDefault(o.MaxSet, 1_000_000)
-	o.HostsDeny = orDefault(o.HostsDeny, "/etc/hosts.deny")
-	o.Exec.Timeout = orDefault(o.Exec.Timeout, 30*time.Second)
+	o.Slow = cmp.Or(o.Slow, 3)
+	o.MaxRules = cmp.Or(o.MaxRules, 2000)
+	o.MaxSet = cmp.Or(o.MaxSet, 1_000_000)
+	o.HostsDeny = cmp.Or(o.HostsDeny, "/etc/hosts.deny")
+	o.Exec.Timeout = cmp.Or(o.Exec.Timeout, 30*time.Second)
 	return o, nil
-}
-
-func orDefault[T comparable](v, d T) T {
-	var zero T
-	if v == zero {
-		return d
-	}
-	return v
 }

@@ -10,6 +10,7 @@ import (
 
 	"stoplog/internal/firewall"
 	"stoplog/internal/firewall/firewalltest"
+	"stoplog/internal/firewall/held"
 )
 
 // TestNested: of blocks that overlap each holds by itself, the harder one
@@ -21,7 +22,7 @@ func TestNested(t *testing.T) {
 			firewalltest.Namespace(t)
 			firewalltest.AddLocal(t, "198.51.100.1/32", "192.0.2.17/32", "192.0.2.33/32")
 			srv := firewalltest.Listen(t, "198.51.100.1")
-			w := must(mk(firewall.Options{}))(t)
+			w := firewalltest.Must(mk(firewall.Options{}))(t)
 			if err := w.Setup(t.Context(), firewall.Policy{}); err != nil {
 				t.Fatal(err)
 			}
@@ -69,19 +70,19 @@ func TestOthersReload(t *testing.T) {
 			firewalltest.Namespace(t)
 			firewalltest.AddLocal(t, "198.51.100.1/32", "192.0.2.17/32")
 			srv := firewalltest.Listen(t, "198.51.100.1")
-			w := must(kernelWalls[tc.wall](firewall.Options{}))(t)
+			w := firewalltest.Must(kernelWalls[tc.wall](firewall.Options{}))(t)
 			es := []firewall.Entry{firewalltest.Entry("192.0.2.16/28", time.Hour)}
 			stand := func() {
 				t.Helper()
 				if err := w.Setup(t.Context(), firewall.Policy{}); err != nil {
 					t.Fatal(err)
 				}
-				var have firewall.Listing
+				var have held.Listing
 				err := w.List(t.Context(), have.Add)
 				if err != nil && !errors.Is(err, firewall.ErrBroken) {
 					t.Fatal(err)
 				}
-				d := firewall.Reconcile(slices.Values(es), &have, false, time.Now())
+				d := held.Compare(slices.Values(es), &have, false, time.Now())
 				if err := w.Block(t.Context(), append(d.Add, d.Refresh...)); err != nil {
 					t.Fatal(err)
 				}

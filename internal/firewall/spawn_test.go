@@ -15,6 +15,8 @@ import (
 
 	"stoplog/internal/firewall"
 	"stoplog/internal/firewall/firewalltest"
+	"stoplog/internal/firewall/registry"
+	"stoplog/internal/firewall/wallproc"
 )
 
 // TestMain is the wall process when this binary was started as one.
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if len(os.Args) == 3 && os.Args[1] == "select" {
-		_, reason, err := firewall.Select(context.Background(), []string{os.Args[2]}, firewall.Options{})
+		_, reason, err := registry.Select(context.Background(), []string{os.Args[2]}, firewall.Options{})
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -43,15 +45,15 @@ func wallMain(name, hostsDeny string) error {
 	if rest, ok := strings.CutSuffix(name, "-legacy"); ok {
 		name, o.IPTables, o.IP6Tables = rest, "iptables-legacy", "ip6tables-legacy"
 	}
-	cmds, changes, err := firewall.Inherited()
+	cmds, changes, err := wallproc.Inherited()
 	if err != nil {
 		return err
 	}
-	bs, _, err := firewall.Select(context.Background(), []string{name}, o)
+	bs, _, err := registry.Select(context.Background(), []string{name}, o)
 	if err != nil {
 		return err
 	}
-	return firewall.Serve(context.Background(), cmds, changes, firewall.Multi(bs), firewall.Limits{})
+	return wallproc.Serve(context.Background(), cmds, changes, firewall.Multi(bs), wallproc.Limits{})
 }
 
 // procStatus reads fields of /proc/PID/status.
@@ -70,18 +72,18 @@ func procStatus(t *testing.T, pid int) map[string]string {
 	return fields
 }
 
-func spawn(t *testing.T, name string) *firewall.Process {
+func spawn(t *testing.T, name string) *wallproc.Process {
 	t.Helper()
 	return spawnFor(t, name)
 }
 
-func spawnFor(t testing.TB, name string) *firewall.Process {
+func spawnFor(t testing.TB, name string) *wallproc.Process {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := firewall.Spawn(self, []string{"wall", name, filepath.Join(t.TempDir(), "hosts.deny")}, []string{strings.TrimSuffix(name, "-legacy")})
+	p, err := wallproc.Spawn(self, []string{"wall", name, filepath.Join(t.TempDir(), "hosts.deny")}, []string{strings.TrimSuffix(name, "-legacy")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +218,7 @@ func TestInheritedWithoutAParent(t *testing.T) {
 }
 
 func TestSpawnOfNothing(t *testing.T) {
-	if _, err := firewall.Spawn("/nonexistent/stoplog", nil, nil); err == nil || !strings.Contains(err.Error(), "starting the wall") {
+	if _, err := wallproc.Spawn("/nonexistent/stoplog", nil, nil); err == nil || !strings.Contains(err.Error(), "starting the wall") {
 		t.Errorf("got %v", err)
 	}
 }

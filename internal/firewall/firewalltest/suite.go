@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package firewalltest is the contract that every firewall.Backend passes,
 // fakes and real walls alike.
 package firewalltest

@@ -43,9 +43,13 @@ var samples = sync.OnceValues(func() ([]string, error) {
 			}
 		}
 	}
-	tests, err := filepath.Glob("../../internal/parse/*_test.go")
-	if err != nil {
-		return nil, err
+	var tests []string
+	for _, glob := range []string{"*_test.go", "web/*_test.go", "parsetest/*.go"} {
+		found, err := filepath.Glob("../../internal/parse/" + glob)
+		if err != nil {
+			return nil, err
+		}
+		tests = append(tests, found...)
 	}
 	for _, path := range tests {
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
@@ -61,8 +65,8 @@ var samples = sync.OnceValues(func() ([]string, error) {
 			return true
 		})
 	}
-	err = filepath.WalkDir("../../internal/parse/testdata", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.Contains(path, "fuzz") {
+	err = filepath.WalkDir("../../internal/parse", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.Contains(path, "/testdata/") || strings.Contains(path, "fuzz") {
 			return err
 		}
 		data, err := os.ReadFile(path)

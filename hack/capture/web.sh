@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes the log lines of real web servers to internal/parse/testdata/web/, for
-# the tests of internal/parse: web.sh [DIR]. Needs Debian's nginx, apache2,
+# Writes the log lines of real web servers to internal/parse/web/testdata/, for
+# the tests of internal/parse/web: web.sh [DIR]. Needs Debian's nginx, apache2,
 # haproxy, lighttpd, squid and curl; what is not installed is left out:
 #
 #   apt-get install --no-install-recommends nginx-light apache2 haproxy \
@@ -13,7 +13,7 @@
 # (Apache wants to change its user), with openssl and bash at hand.
 set -eu
 
-out=${1:-$(dirname "$0")/../../internal/parse/testdata/web}
+out=${1:-$(dirname "$0")/../../internal/parse/web/testdata}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 tmp=$(mktemp -d)

@@ -3,8 +3,10 @@ package parse
 import (
 	"slices"
 
+	"stoplog/internal/parse/event"
 	"stoplog/internal/parse/pack"
 	"stoplog/internal/parse/scan"
+	"stoplog/internal/parse/web"
 )
 
 // Names for Options.Service beside those of families and packs.
@@ -13,19 +15,18 @@ const (
 	// line names its service.
 	Syslog = "syslog"
 	// AccessLog is the access log of any web server or proxy.
-	AccessLog = "http"
+	AccessLog = web.AccessLog
 )
 
 // binding says which services may speak in an origin. It is computed once, from
 // Options: nothing that stands in a line can add a service to it.
 type binding struct {
 	who    who
-	family string    // the family that Options.Service names, "" for none
-	scan   scanner   // of that family
-	packs  pack.Pick // the packs that Options.Service names
-	access bool      // access logs and structured records are the service's
-	strict bool      // the service also logs text of clients': only access logs' usual stamp is one
-	tags   bool      // who is byEnvelope: a tag without a stamp counts too
+	family string        // the family that Options.Service names, "" for none
+	scan   event.Scanner // of that family
+	packs  pack.Pick     // the packs that Options.Service names
+	access bool          // access logs and structured records are the service's
+	tags   bool          // who is byEnvelope: a tag without a stamp counts too
 }
 
 type who uint8
@@ -53,7 +54,7 @@ func newBinding(o *Options) binding {
 		b.who = byFormat
 	case o.Service == "":
 		b.who = byEnvelope
-	case o.Service == Syslog || oneOf([]byte(o.Service), "auth", "pam", "pam-generic"):
+	case o.Service == Syslog || scan.OneOf([]byte(o.Service), "auth", "pam", "pam-generic"):
 		b.who, b.tags = byEnvelope, true
 	default:
 		b.who = byName
@@ -69,27 +70,19 @@ func (b *binding) bindService(o *Options) {
 		return
 	}
 	b.family = familyOf([]byte(o.Service))
-	b.scan = familyScanner(b.family)
 	if o.Packs != nil {
 		if pk := o.Packs.Pack(o.Service); b.family == "" || pk != nil && pk.Name() == o.Service {
 			b.packs = o.Packs.Named(o.Service)
 		}
 	}
-	switch b.family {
-	case "nginx", "apache", "lighttpd", "haproxy", "squid":
-		b.access, b.strict = true, true
-	case "caddy", "traefik", "envoy", "varnish":
-		b.access = true
-	case "":
-		b.access = o.Service == AccessLog
-	}
+	b.access = web.Requests(b.family) || b.family == "" && o.Service == AccessLog
 }
 
 // owns reports whether the program under tag is the service itself.
 func (p *Parser) owns(tag []byte) bool {
 	b := &p.bind
 	f := familyOf(tag)
-	if f != "" && (f == b.family || p.opt.Service == AccessLog && webScanner(tag) != nil) {
+	if f != "" && (f == b.family || p.opt.Service == AccessLog && web.Family(tag) != "") {
 		return true
 	}
 	return string(tag) == p.opt.Service || b.packs != nil && p.opt.Packs.NamedBy(tag, b.packs)
@@ -192,7 +185,7 @@ func (p *Parser) ownLine(b []byte, ev *Event) bool {
 	}
 	switch {
 	case p.bind.scan == nil:
-		if p.bind.access && accessAny(p, b, ev) && p.speaks(ev.Service) {
+		if p.bind.access && p.web.Access(p.message(), b, ev) && p.speaks(ev.Service) {
 			return p.own(ev)
 		}
 	default:
@@ -230,7 +223,7 @@ func (p *Parser) byFamily(b []byte, ev *Event) bool {
 		return false
 	}
 	at, host, pid := p.time, p.host, p.pid
-	for _, read := range [...]scanner{ownStamped, ownWhole, ownBare} {
+	for _, read := range [...]func(*Parser, []byte, *Event) bool{ownStamped, ownWhole, ownBare} {
 		p.envelope = envelope{time: at, host: host, pid: pid, msg: b}
 		*ev = Event{Fields: ev.Fields[:0]}
 		if read(p, b, ev) {
@@ -247,16 +240,16 @@ func ownStamped(p *Parser, b []byte, ev *Event) bool {
 		return false
 	}
 	p.time, p.msg = ns, rest
-	return p.bind.scan(p, rest, ev)
+	return p.bind.scan(p.message(), rest, ev)
 }
 
-func ownWhole(p *Parser, b []byte, ev *Event) bool { return p.bind.scan(p, b, ev) }
+func ownWhole(p *Parser, b []byte, ev *Event) bool { return p.bind.scan(p.message(), b, ev) }
 
 // ownBare reads what a daemon's own file has before the message, which syslog
 // leaves out.
 func ownBare(p *Parser, b []byte, ev *Event) bool {
-	if p.bind.strict {
-		return bareError(p, b, ev) && ev.Service == p.bind.family
+	if web.ErrorLogs(p.bind.family) {
+		return p.web.Error(p.message(), b, ev) && ev.Service == p.bind.family
 	}
 	return bareDaemon(p, b, ev) && ev.Service == p.bind.family
 }
@@ -264,7 +257,7 @@ func ownBare(p *Parser, b []byte, ev *Event) bool {
 // byAccess reads a request or a structured record.
 func (p *Parser) byAccess(b []byte, ev *Event) bool {
 	*ev = Event{Fields: ev.Fields[:0]}
-	return accessAny(p, b, ev)
+	return p.web.Access(p.message(), b, ev)
 }
 
 // byPacks reads a line by the packs of the service.
@@ -272,18 +265,12 @@ func (p *Parser) byPacks(b []byte, ev *Event) bool {
 	if p.bind.packs == nil {
 		return false
 	}
-	p.match.Ref, p.match.Loc = p.now, p.opt.Location
+	p.match.Ref, p.match.Loc = p.cur.Ref, p.cur.Loc
 	if !p.opt.Packs.MatchIn(p.bind.packs, b, &p.match) {
 		return false
 	}
 	take(ev, &p.match)
 	return true
-}
-
-// serves reports whether the origin is a web server's, whose structured records
-// tell of requests only.
-func (b *binding) serves(service string) bool {
-	return b.who == byName && b.access && (b.family != "" || service == AccessLog)
 }
 
 func blank(c byte) bool { return c == ' ' || c == '\t' }

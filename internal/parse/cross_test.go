@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"stoplog/internal/parse/parsetest"
 	"stoplog/internal/source"
 )
 
@@ -17,9 +18,9 @@ func crossedLines() (out []crossed) {
 			out = append(out, crossed{list[i].service, list[i].format, list[i].addr})
 		}
 	}
-	for _, h := range webHostiles() {
-		if !strings.Contains(h.name, "nginx") && !strings.Contains(h.name, "Apache") { // those escape, see there
-			out = append(out, crossed{h.name, h.line("%s"), "192.0.2.7"})
+	for _, h := range parsetest.WebLines() {
+		if !strings.Contains(h.Name, "nginx") && !strings.Contains(h.Name, "Apache") { // those escape, see there
+			out = append(out, crossed{h.Name, h.Line("%s"), "192.0.2.7"})
 		}
 	}
 	for _, l := range pamHostile {
@@ -81,7 +82,7 @@ func crossAll(t *testing.T, forgers []crossed) {
 			for _, text := range forgers[j].forged() {
 				for _, s := range []string{text, "x " + text, text + " x", "x\n" + text} {
 					if c.family == "postgres" {
-						s = s[:min(len(s), maxPostgresName)]
+						s = s[:min(len(s), 63)] // NAMEDATALEN
 					}
 					line := strings.ReplaceAll(c.format, "%s", s)
 					if p.Parse(&source.Line{Text: []byte(line)}, captured, &ev) && ev.Addr.String() == "203.0.113.66" {

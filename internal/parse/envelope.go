@@ -121,7 +121,7 @@ func afterBlank(b []byte) []byte {
 // of the programs that most matter: many logs have words in such brackets.
 func (p *Parser) metalog(tok, msg []byte, e *envelope) bool {
 	inner := envelope{host: tok} // boxedTag wants one
-	if _, ok := boxedTag(tok, tok, &inner); !ok || inner.pid != nil || e.host != nil || !oneOf(inner.tag, "sshd", "sshd-session", "dropbear") {
+	if _, ok := boxedTag(tok, tok, &inner); !ok || inner.pid != nil || e.host != nil || !scan.OneOf(inner.tag, "sshd", "sshd-session", "dropbear") {
 		return false
 	}
 	e.tag, e.msg = inner.tag, msg
@@ -191,7 +191,7 @@ func hostWord(b []byte) bool {
 		return false
 	}
 	for _, c := range b {
-		if !tagBytes[c] && c != ':' && c != '%' {
+		if !scan.TagByte(c) && c != ':' && c != '%' {
 			return false
 		}
 	}

@@ -232,9 +232,9 @@ func TestStampMemory(t *testing.T) {
 	for range 2 {
 		for _, s := range stamps {
 			b := []byte(s + " sshd[1]: some message")
-			p.now = testNow
+			p.cur.Ref = testNow
 			ns, rest, ok := p.stamp(b)
-			fresh := &Parser{opt: p.opt, now: testNow}
+			fresh := &Parser{opt: p.opt, cur: p.cur}
 			wantNs, wantRest, wantOK := fresh.freshStamp(b)
 			if ns != wantNs || ok != wantOK || ok && string(rest) != string(wantRest) {
 				t.Errorf("%q = %d, %q, %v, want %d, %q, %v", s, ns, rest, ok, wantNs, wantRest, wantOK)

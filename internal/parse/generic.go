@@ -49,7 +49,7 @@ func genericEnd(b []byte) (head []byte, a netip.Addr, ok bool) {
 // itself.
 func genericName(b []byte) bool {
 	for _, c := range b {
-		if c == ' ' || !tagBytes[c] || c >= 0x80 {
+		if c == ' ' || !scan.TagByte(c) || c >= 0x80 {
 			return false
 		}
 	}

@@ -1,6 +1,9 @@
 package parse
 
 import (
+	"bytes"
+
+	"stoplog/internal/parse/record"
 	"stoplog/internal/parse/scan"
 	"stoplog/internal/source"
 )
@@ -13,31 +16,31 @@ import (
 // leaves the line unread.
 func (p *Parser) exported(b []byte, ev *Event) bool {
 	var f journalFields
-	if !f.walk(b) || f.vals[fieldMessage] == nil || f.vals[fieldRealtime] == nil {
+	if !f.walk(b) || f.vals[fieldMessage] == nil && f.list == nil || f.vals[fieldRealtime] == nil {
 		return false
 	}
-	text, ok := p.journalText(f.vals[fieldMessage])
-	us, _, ok2 := scan.Uint(f.text(fieldRealtime))
+	text, ok := p.journalText(&f)
+	us, _, ok2 := scan.Uint(f.vals[fieldRealtime])
 	if !ok || !ok2 || us > 1<<53 {
 		return false
 	}
-	switch string(f.text(fieldLineBreak)) {
+	switch string(f.vals[fieldLineBreak]) {
 	case "nul", "line-max":
 		return false
 	}
 	en := &p.exportEntry
 	*en = source.Entry{
-		Time: int64(us) * 1e3, Ident: f.text(fieldIdent), UID: -1, Exe: f.text(fieldExe), Unit: f.text(fieldUnit),
-		Container: f.text(fieldContainer), Transport: source.TransportOf(f.text(fieldTransport)),
+		Time: int64(us) * 1e3, Ident: f.vals[fieldIdent], UID: -1, Exe: f.vals[fieldExe], Unit: f.vals[fieldUnit],
+		Container: f.vals[fieldContainer], Transport: source.TransportOf(f.vals[fieldTransport]),
 	}
 	if en.Ident == nil {
-		en.Ident = f.text(fieldComm)
+		en.Ident = f.vals[fieldComm]
 	}
-	if n, rest, ok := scan.Uint(f.text(fieldUID)); ok && len(rest) == 0 && n < 1<<32 {
+	if n, rest, ok := scan.Uint(f.vals[fieldUID]); ok && len(rest) == 0 && n < 1<<32 {
 		en.UID = int64(n)
 	}
 	for _, k := range [...]int{fieldSyslogPID, fieldPID} {
-		if n, rest, ok := scan.Uint(f.text(k)); ok && len(rest) == 0 && n < 1<<32 {
+		if n, rest, ok := scan.Uint(f.vals[k]); ok && len(rest) == 0 && n < 1<<32 {
 			en.PID = uint32(n)
 			break
 		}
@@ -53,26 +56,27 @@ func (p *Parser) exported(b []byte, ev *Event) bool {
 }
 
 // journalText decodes a message: a string, or, when it is not all printable
-// text, an array of its bytes' values.
-func (p *Parser) journalText(v []byte) ([]byte, bool) {
-	if v[0] == '"' {
-		text, _, ok := p.unquote(v[1:])
-		return text, ok
+// text, a list of its bytes' values.
+func (p *Parser) journalText(f *journalFields) ([]byte, bool) {
+	if f.list == nil {
+		return record.Text(f.vals[fieldMessage], &p.memory), true
 	}
 	start := len(p.memory)
-	for i := 0; v[i] != ']'; {
-		i = skipSpace(v, i+1) // behind the bracket or a comma
-		n, rest, ok := scan.Uint(v[i:])
-		if !ok || n > 255 {
+	for rest := f.list[1:]; ; { // behind the bracket or a comma
+		n, after, ok := scan.Uint(bytes.TrimLeft(rest, " \t"))
+		if rest = bytes.TrimLeft(after, " \t"); !ok || n > 255 || len(rest) == 0 {
 			return nil, false
 		}
 		p.memory = append(p.memory, byte(n))
-		i = skipSpace(v, len(v)-len(rest))
-		if i >= len(v) || v[i] != ',' && v[i] != ']' {
+		switch rest[0] {
+		case ']':
+			return p.memory[start:len(p.memory):len(p.memory)], true
+		case ',':
+			rest = rest[1:]
+		default:
 			return nil, false
 		}
 	}
-	return p.memory[start:len(p.memory):len(p.memory)], true
 }
 
 const (
@@ -96,55 +100,49 @@ var journalKeys = [journalFieldCount]string{
 	"_UID", "_EXE", "_SYSTEMD_UNIT", "CONTAINER_NAME", "_LINE_BREAK",
 }
 
-// journalFields are the values, with their quotes.
-type journalFields struct{ vals [journalFieldCount][]byte }
+// journalFields are the values of an entry, escapes not replaced.
+type journalFields struct {
+	vals [journalFieldCount][]byte
+	list []byte // the message, when it is a list
+}
 
 // walk reads a flat object to its end.
 func (f *journalFields) walk(b []byte) bool {
-	var r record
-	for i := skipSpace(b, 1); i < len(b); i = skipSpace(b, i+1) {
-		end := stringEnd(b, i)
-		if end < 0 {
+	for j := record.Open(b); ; {
+		k, key, v := j.Next()
+		switch k {
+		case record.Bad:
 			return false
-		}
-		key := b[i+1 : end-1]
-		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
-			return false
-		}
-		if i = skipSpace(b, i+1); i >= len(b) {
-			return false
-		}
-		if end = r.skipValue(b, i, 0); end < 0 || !f.keep(key, b[i:end]) {
-			return false
-		}
-		if i = skipSpace(b, end); i < len(b) && b[i] == '}' {
-			return skipSpace(b, i+1) == len(b)
-		}
-		if i >= len(b) || b[i] != ',' {
-			return false
-		}
-	}
-	return false
-}
-
-// keep takes a field that is wanted: a string or, of a message only, an array.
-func (f *journalFields) keep(key, v []byte) bool {
-	for i, k := range journalKeys {
-		if k == string(key) {
-			if f.vals[i] != nil || v[0] != '"' && (v[0] != '[' || i != fieldMessage) {
+		case record.End:
+			return len(j.Rest()) == 0
+		case record.Object, record.List:
+			if v = j.Skip(); v == nil {
 				return false
 			}
-			f.vals[i] = v
+		}
+		if !f.keep(key, k, v) {
+			return false
 		}
 	}
-	return true
 }
 
-// text is a string's value as it is written, nil when there is none.
-func (f *journalFields) text(i int) []byte {
-	v := f.vals[i]
-	if len(v) < 2 {
-		return nil
+// keep takes a field by its key: a string or, for the message only, a list.
+func (f *journalFields) keep(key []byte, k record.Kind, v []byte) bool {
+	i := 0
+	for i < len(journalKeys) && journalKeys[i] != string(key) {
+		i++
 	}
-	return v[1 : len(v)-1]
+	switch {
+	case i == len(journalKeys):
+		return true
+	case f.vals[i] != nil || i == fieldMessage && f.list != nil:
+		return false
+	case k == record.String:
+		f.vals[i] = v
+		return true
+	case k == record.List && i == fieldMessage:
+		f.list = v
+		return true
+	}
+	return false
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"stoplog/internal/parse/parsetest"
 )
 
 func TestFieldMap(t *testing.T) {
@@ -46,7 +48,7 @@ func fieldList(ev *Event) string {
 
 func TestFieldMapMistakes(t *testing.T) {
 	many := map[string]string{}
-	for i := range maxExtra + 1 {
+	for i := range 16 + 1 {
 		many[fmt.Sprint("f", i)] = "a"
 	}
 	for _, c := range []struct {
@@ -71,7 +73,7 @@ func TestFieldMapMistakes(t *testing.T) {
 // FuzzFieldMap: whatever stands in the fields that clients fill, the address is
 // the one at the mapped path.
 func FuzzFieldMap(f *testing.F) {
-	for _, s := range webHostileTexts() {
+	for _, s := range parsetest.WebTexts() {
 		f.Add(s)
 	}
 	p, err := New(Options{Sniff: true, Format: "json", Map: map[string]string{"ip": "net.addr", "user": "who.name", "x": "who.x"}})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"stoplog/internal/parse/parsetest"
 	"stoplog/internal/source"
 )
 
@@ -45,8 +46,8 @@ func stuffedLines() []stuffed {
 			add(list[i].service, list[i].format)
 		}
 	}
-	for _, h := range webHostiles() {
-		add(h.name, h.line("%s"))
+	for _, h := range parsetest.WebLines() {
+		add(h.Name, h.Line("%s"))
 	}
 	for _, l := range pamHostile {
 		add("pam", "Nov 20 09:23:10 h sshd[1]: "+strings.ReplaceAll(l, "@", "%s"))

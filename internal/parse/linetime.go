@@ -5,7 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"stoplog/internal/parse/record"
 	"stoplog/internal/parse/scan"
+	"stoplog/internal/parse/web"
 )
 
 // clocks are parsers that read nothing but times.
@@ -23,11 +25,11 @@ func LineTime(line []byte, ref int64, loc *time.Location) (int64, bool) {
 	p := clocks.Get().(*Parser)
 	defer clocks.Put(p)
 	p.Reset()
-	p.now, p.opt.Location = ref, loc
+	p.cur.Ref, p.cur.Loc = ref, loc
 	return p.lineTime(line)
 }
 
-// lineTime is LineTime near p.now, in p's zone.
+// lineTime is LineTime near p.cur.Ref, in its zone.
 func (p *Parser) lineTime(b []byte) (int64, bool) {
 	if len(b) > 3 && b[0] == '<' {
 		rest, ok := priority(b)
@@ -39,86 +41,19 @@ func (p *Parser) lineTime(b []byte) (int64, bool) {
 		}
 		b = rest
 	}
-	if ns, _, ok := scan.Stamp(b, p.ref(), p.loc()); ok {
+	if ns, _, ok := scan.Stamp(b, p.cur.Ref, p.cur.Loc); ok {
 		return ns, true
 	}
 	if ns, ok := p.leveled(b); ok {
 		return ns, true
 	}
-	switch {
-	case len(b) < 12 || blank(b[0]):
-	case b[0] == '{':
-		return p.recordTime(b)
-	default:
-		// Servers write the stamp before the first thing that they quote.
-		head, _, _ := bytes.Cut(b[:min(len(b), 1<<10)], []byte{'"'})
-		if _, ns, _, ok := accessStamp(p, head); ok {
-			return ns, true
-		}
-		if ns, ok := p.requestTime(b); ok {
-			return ns, true
-		}
-		return p.pairsTime(b)
-	}
-	return 0, false
-}
-
-// requestTime reads the stamp before the quoted request of an access log whose
-// user holds a quote. Of several such stamps the client may have written one, so
-// that the line has no time that can be believed.
-func (p *Parser) requestTime(b []byte) (ns int64, ok bool) {
-	b = b[:min(len(b), 1<<10)]
-	for range 8 {
-		_, rest, found := scan.Cut(b, "[")
-		if !found {
-			return ns, ok
-		}
-		b = rest
-		at, rest, stamp := clfStamp(b, p.loc())
-		if !stamp {
-			continue
-		}
-		if _, request := scan.After(rest, `] "`); !request {
-			continue
-		}
-		if ok {
-			return 0, false
-		}
-		ns, ok = at, true
-	}
-	return 0, false // more brackets than are looked at
-}
-
-// recordTime reads the time of a JSON object.
-func (p *Parser) recordTime(b []byte) (int64, bool) {
-	if _, ns, ok := p.container(b); ok {
-		return ns, true
-	}
-	r := p.newRecord()
-	if end := r.walkObject(b, 0, atTop, r.root(), 0); end < 0 {
+	if len(b) < 12 || blank(b[0]) {
 		return 0, false
 	}
-	return r.time(p)
-}
-
-// pairsTime reads the time of a logfmt line.
-func (p *Parser) pairsTime(b []byte) (int64, bool) {
-	r := p.newRecord()
-	for len(b) > 0 {
-		key, value, rest, ok := logfmtPair(b)
-		if !ok {
-			return 0, false
-		}
-		r.keep(atTop, r.root(), key, value)
-		b = rest
+	if _, ns, ok := record.Container(b, &p.memory, p.cur.Ref, p.cur.Loc); ok {
+		return ns, true
 	}
-	return r.time(p)
-}
-
-func (r *record) time(p *Parser) (int64, bool) {
-	var ev Event
-	r.stamp(p, &ev)
-	return ev.Time, ev.Time != 0
+	return web.Time(p.message(), b)
 }
 
 // leveled reads the stamp behind what loggers write before it, which no client
@@ -133,7 +68,7 @@ func (p *Parser) leveled(b []byte) (int64, bool) {
 	if len(word) != 1 && !levelWord(word) || len(word) == 1 && !levelLetter(word[0]) {
 		return 0, false
 	}
-	ns, _, ok := scan.Stamp(bytes.TrimLeft(rest, " \t[(:,|-"), p.ref(), p.loc())
+	ns, _, ok := scan.Stamp(bytes.TrimLeft(rest, " \t[(:,|-"), p.cur.Ref, p.cur.Loc)
 	return ns, ok
 }
 
@@ -146,7 +81,7 @@ func (p *Parser) klogTime(day, rest []byte) (int64, bool) {
 	}
 	text := append(append([]byte(time.Month(month).String()[:3]), ' '), day[2:]...)
 	text = append(append(text, ' '), rest[:8]...)
-	ns, _, ok := scan.Stamp(text, p.ref(), p.loc())
+	ns, _, ok := scan.Stamp(text, p.cur.Ref, p.cur.Loc)
 	return ns, ok
 }
 

@@ -1,8 +1,6 @@
 package parse
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestFTPLines(t *testing.T) {
 	const at = "Nov 20 10:31:48 mx "

@@ -1,7 +1,9 @@
 package parse
 
 import (
+	"stoplog/internal/parse/db"
 	"stoplog/internal/parse/pack"
+	"stoplog/internal/parse/scan"
 )
 
 // packed reads a tagged message by the packs: by those of the service that the
@@ -10,7 +12,7 @@ func (p *Parser) packed(msg []byte, ev *Event) bool {
 	if p.opt.Packs == nil {
 		return false
 	}
-	p.match.Ref, p.match.Loc = p.now, p.opt.Location
+	p.match.Ref, p.match.Loc = p.cur.Ref, p.cur.Loc
 	ok := p.bind.packs != nil && (p.bind.who != byName || p.ours(p.tag)) && p.opt.Packs.MatchIn(p.bind.packs, msg, &p.match)
 	if !ok && p.bind.who != byName {
 		ok = p.opt.Packs.MatchTagged(p.tag, msg, &p.match)
@@ -36,7 +38,7 @@ func (p *Parser) bareByPack(b []byte, ev *Event) bool {
 	if p.bind.who != anybody {
 		return p.byPacks(b, ev)
 	}
-	p.match.Ref, p.match.Loc = p.now, p.opt.Location
+	p.match.Ref, p.match.Loc = p.cur.Ref, p.cur.Loc
 	if p.bind.packs != nil && p.opt.Packs.MatchIn(p.bind.packs, b, &p.match) {
 		take(ev, &p.match)
 		return true
@@ -94,7 +96,7 @@ func (p *Parser) Custom(ev0 *Event, emit func(*Event)) {
 	if !ok {
 		return
 	}
-	p.match.Ref, p.match.Loc = p.now, p.opt.Location
+	p.match.Ref, p.match.Loc = p.cur.Ref, p.cur.Loc
 	found := func(m *pack.Match) {
 		ev := Event{Message: msg}
 		take(&ev, m)
@@ -151,4 +153,11 @@ func take(ev *Event, m *pack.Match) {
 	for _, f := range m.Fields {
 		ev.Fields = append(ev.Fields, Field(f))
 	}
+}
+
+// ofPostgres reports whether the line that was opened last begins as
+// PostgreSQL's lines do.
+func (p *Parser) ofPostgres(line []byte) bool {
+	n := len(line) - len(p.after)
+	return len(p.after) > 0 && n > 0 && !p.nested && db.PostgresZone(line[:n], scan.TrimLeft(p.after))
 }

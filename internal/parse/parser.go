@@ -3,8 +3,12 @@ package parse
 import (
 	"time"
 
+	"stoplog/internal/parse/auth"
+	"stoplog/internal/parse/event"
 	"stoplog/internal/parse/pack"
+	"stoplog/internal/parse/record"
 	"stoplog/internal/parse/scan"
+	"stoplog/internal/parse/web"
 	"stoplog/internal/source"
 )
 
@@ -46,16 +50,16 @@ type Options struct {
 // goroutine; several may run side by side.
 type Parser struct {
 	opt Options
-	now int64
+	cur event.Message // of the line being read, for scanners: see message
 	envelope
 	line      []byte // being read, without containers' wrapping
 	outer     int64  // when the container's runtime wrote it, 0 without one
 	journaled bool   // it is an entry of the journal
 	inner     bool   // the line is read from behind its tag
 	bind      binding
-	hinted    scanner  // of Service, in a parser that sniffs
-	digits    [20]byte // of the process id that a journal entry names
-	web       web      // formats and memory of the web families
+	hinted    event.Scanner // of Service, in a parser that sniffs
+	digits    [20]byte      // of the process id that a journal entry names
+	web       *web.Reader
 
 	minute stampMemory
 	memory []byte // unescaped text of the lines since Reset
@@ -74,16 +78,25 @@ func New(o Options) (*Parser, error) {
 	if o.Location == nil {
 		o.Location = time.UTC
 	}
-	w, err := newWeb(&o)
+	p := &Parser{opt: o, bind: newBinding(&o), cur: event.Message{Loc: o.Location, Hint: o.Service}}
+	w, err := web.New(web.Options{
+		Service: o.Service, Family: p.bind.family, Sniff: o.Sniff, Format: o.Format, Map: o.Map, Client: o.Client, Packs: p.bareByPack,
+	})
 	if err != nil {
 		return nil, err
 	}
-	p := &Parser{opt: o, web: w, bind: newBinding(&o)}
+	p.web = w
+	p.bind.scan = p.scanner(p.bind.family)
 	if o.Sniff {
-		p.bind.strict = false
-		p.hinted = hintScanner(o.Service)
+		p.hinted = p.hintScanner(o.Service)
 	}
 	return p, nil
+}
+
+// message is what scanners know about the message that was opened.
+func (p *Parser) message() *event.Message {
+	p.cur.Tag, p.cur.PID, p.cur.Module = p.tag, p.pid, p.module
+	return &p.cur
 }
 
 // Parse reads one line, which arrived at now (Unix ns), and reports whether it
@@ -93,7 +106,7 @@ func New(o Options) (*Parser, error) {
 // first: the end, which tells where most others have it, is missing.
 func (p *Parser) Parse(line *source.Line, now int64, ev *Event) bool {
 	*ev = Event{Fields: ev.Fields[:0]}
-	p.now = now
+	p.cur.Ref = now
 	p.envelope, p.inner, p.outer, p.journaled, p.from = envelope{}, false, 0, line.Entry != nil, nil
 	if line.Cut {
 		p.line = nil
@@ -107,7 +120,7 @@ func (p *Parser) Parse(line *source.Line, now int64, ev *Event) bool {
 
 // Reset forgets the memory that unescaped fields of earlier events live in.
 func (p *Parser) Reset() {
-	p.web.reset()
+	p.web.Reset()
 	p.memory = p.memory[:0]
 	p.match.Reset()
 }
@@ -122,7 +135,7 @@ func (p *Parser) text(b []byte, ev *Event) bool {
 	if b[0] == '{' && scan.Has(b, `"__REALTIME_TIMESTAMP"`) {
 		return p.exported(b, ev)
 	}
-	inner, ns, wrapped := p.container(b)
+	inner, ns, wrapped := record.Container(b, &p.memory, p.cur.Ref, p.cur.Loc)
 	ok := false
 	if wrapped {
 		b = trimEnd(inner)
@@ -177,7 +190,7 @@ func (p *Parser) cut(b []byte, ev *Event) bool {
 	if p.bind.who != anybody && p.bind.who != byFormat && !p.bind.access {
 		return false
 	}
-	if f := p.web.format; len(b) < 8 || !addressed(b) || f != nil && f.back || !bareWeb(p, b, ev) {
+	if len(b) < 8 || !addressed(b) || p.web.AddressLast() || !p.bareWeb(b, ev) {
 		return false
 	}
 	ev.Verified = true
@@ -206,7 +219,7 @@ func (p *Parser) bare(b []byte, ev *Event) bool {
 		p.finish(ev)
 		return true
 	}
-	if bareWeb(p, b, ev) || bareDaemon(p, b, ev) || bareAuth(p, b, ev) {
+	if p.bareWeb(b, ev) || bareDaemon(p, b, ev) || bareAuth(p, b, ev) {
 		ev.Verified = !p.sealed && !p.inner
 	} else {
 		*ev = Event{Fields: ev.Fields[:0]}
@@ -230,7 +243,7 @@ func (p *Parser) hintedLine(b []byte, ev *Event) bool {
 		if len(m) == 0 {
 			continue
 		}
-		if p.msg = m; p.hinted(p, m, ev) {
+		if p.msg = m; p.hinted(p.message(), m, ev) {
 			return true
 		}
 		*ev = Event{Fields: ev.Fields[:0]}
@@ -264,4 +277,22 @@ func trimEnd(b []byte) []byte {
 		b = b[:len(b)-1]
 	}
 	return b
+}
+
+// bareAuth reads the log files of login services that no syslog wraps:
+// auditd's.
+func bareAuth(p *Parser, line []byte, ev *Event) bool {
+	if line[0] != 't' && line[0] != 'n' {
+		return false
+	}
+	return auth.Audit(p.message(), line, ev)
+}
+
+// mixHost makes conn of one host differ from the same of another, in files
+// that several hosts log to.
+func mixHost(conn uint64, host []byte) uint64 {
+	for _, c := range host {
+		conn = (conn ^ uint64(c)) * 1099511628211
+	}
+	return conn | 1
 }

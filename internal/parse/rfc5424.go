@@ -20,7 +20,7 @@ func (p *Parser) open5424(b []byte, e *envelope) bool {
 		f[i], b = tok, rest
 	}
 	if string(f[0]) != "-" {
-		ns, rest, ok := scan.Stamp(f[0], p.now, p.opt.Location)
+		ns, rest, ok := scan.Stamp(f[0], p.cur.Ref, p.cur.Loc)
 		if !ok || len(rest) > 0 {
 			return false
 		}

@@ -18,9 +18,13 @@ func TestServicesAreListed(t *testing.T) {
 	if !slices.IsSorted(listed) || !slices.IsSorted(families) && len(families) == 0 {
 		t.Errorf("not sorted: %v", listed)
 	}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, dir := range []string{".", "auth", "mail", "web", "db", "network"} {
+		found, err := filepath.Glob(dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	named := map[string]bool{}
 	for _, file := range files {
@@ -57,7 +61,7 @@ func TestServicesAreListed(t *testing.T) {
 }
 
 // namesService returns what n makes the service of an event: what is assigned
-// to a Service, handed to tell, or returned by a function that is named after it.
+// to a Service, given to Event.Set, or returned by a function that is named after it.
 func namesService(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.AssignStmt:
@@ -67,8 +71,8 @@ func namesService(n ast.Node) []ast.Expr {
 			}
 		}
 	case *ast.CallExpr:
-		if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "tell" && len(n.Args) > 1 {
-			return n.Args[1:2]
+		if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Set" && len(n.Args) > 1 {
+			return n.Args[:1]
 		}
 	case *ast.FuncDecl:
 		if strings.HasSuffix(strings.ToLower(n.Name.Name), "service") && n.Name.Name != "ConnID" {

@@ -1,45 +1,12 @@
 package parse
 
 import (
-	"bytes"
-	"net/netip"
-	"unicode/utf8"
-
+	"stoplog/internal/parse/auth"
+	"stoplog/internal/parse/db"
 	"stoplog/internal/parse/pack"
-	"stoplog/internal/parse/scan"
+	"stoplog/internal/parse/web"
 	"stoplog/internal/source"
 )
-
-// Shape is how a line of a text log stands to the records of its program, for
-// programs that write what a client sent with the line breaks in it. The client
-// can then write whole lines, and end the record's first line itself. The zero
-// Shape is a record of one line, or a line of a program that escapes line breaks.
-type Shape struct {
-	// Reach is how far, from the line's start, a record that begins here can go
-	// on; 0 when it cannot. It is in bytes, or with Chars in characters.
-	Reach int
-	Chars bool
-	// Time is the stamp of a record that can go on, Unix nanoseconds, 0 without.
-	Time int64
-	// Broken: the record does go on, for the line lacks what ends it.
-	Broken bool
-	// Ends: a record that began on an earlier line may end here, and would be of
-	// Client; of somebody unknown when Client is invalid. The record's text up to
-	// At, from the line's start, was within its reach then.
-	Ends   bool
-	At     int
-	Client netip.Addr
-	// Weak: other lines may end like that, too; the end tells a client only behind
-	// a line that is Open.
-	Weak bool
-	// Open: the line lacks the end of its record, which names the client.
-	Open bool
-	// Failing: whatever pattern the line begins or ends like, it is a failure's.
-	Failing bool
-	// First is the client of the record that begins here, when the record names it
-	// before all text of the client's: the lines behind may be its text.
-	First netip.Addr
-}
 
 // Shape tells the shape of the line that Parse read last; known is what Parse
 // returned, and ev what it filled. A line that goes on with a record and names its client
@@ -51,13 +18,16 @@ func (p *Parser) Shape(known bool, ev *Event) (s Shape, told bool) {
 	b, family, packs := p.raw()
 	switch family {
 	case "mysql":
-		return p.mysqlShape(b, ev)
+		return db.MySQLShape(p.message(), b, ev)
 	case "postgres":
-		return p.postgresShape(b), false
+		return db.PostgresShape(p.message(), b), false
 	case "nginx":
-		return p.nginxShape(b), false
+		return web.NginxShape(b), false
 	case "proftpd":
-		return p.proftpdShape(ev), false
+		if p.journaled {
+			return s, false
+		}
+		return auth.ProFTPDShape(ev), false
 	}
 	if packs != nil && len(b) > 0 {
 		return p.packShape(b, packs, ev)
@@ -97,7 +67,7 @@ const packReach = 1 << 20
 // packShape: a pack's service may write what a client sent with its line breaks,
 // unless the pack says otherwise.
 func (p *Parser) packShape(b []byte, packs pack.Pick, ev *Event) (s Shape, told bool) {
-	p.match.Ref, p.match.Loc = p.now, p.opt.Location
+	p.match.Ref, p.match.Loc = p.cur.Ref, p.cur.Loc
 	is := p.opt.Packs.Shape(packs, b, &p.match)
 	if !is.Begins && p.tag != nil && len(p.msg) > 0 {
 		if inner := p.opt.Packs.Shape(packs, p.msg, &p.match); inner.Begins {
@@ -111,155 +81,7 @@ func (p *Parser) packShape(b []byte, packs pack.Pick, ev *Event) (s Shape, told 
 	if !is.Ends || is.Begins || ev.Service != "" || is.Time != 0 || is.Service == "" || !is.Last.IsValid() {
 		return s, false
 	}
-	tell(ev, is.Service, Failure, Plain, is.Last)
+	ev.Set(is.Service, Failure, Plain, is.Last)
 	ev.Count, ev.Message = 1, b
 	return s, true
-}
-
-const mysqlDenial = "Access denied for user '"
-
-// mysqlUser is the longest user in a refusal of MariaDB, in characters
-// (USERNAME_CHAR_LENGTH in include/mysql_com.h; parse_client_handshake_packet of
-// sql/sql_acl.cc cuts it). MySQL's is 32.
-const mysqlUser = 128
-
-// mysqlTail is the host of the client in the fixed end of a refusal, nil when b
-// has no such end.
-func mysqlTail(b []byte) []byte {
-	head, ok := scan.Before(b, "' (using password: YES)")
-	if !ok {
-		if head, ok = scan.Before(b, "' (using password: NO)"); !ok {
-			return nil
-		}
-	}
-	i := bytes.LastIndex(head, []byte("'@'"))
-	if i < 0 {
-		return nil
-	}
-	return head[i+len("'@'"):]
-}
-
-// mysqlShape: every refusal can be one of many lines, and every end of one
-// decides about the lines before it.
-func (p *Parser) mysqlShape(b []byte, ev *Event) (s Shape, told bool) {
-	host := mysqlTail(b)
-	if i := scan.Index(b, mysqlDenial); i >= 0 {
-		s.Reach, s.Chars = i+len(mysqlDenial)+mysqlUser, true
-		s.Time, _, _ = scan.Stamp(b, p.ref(), p.loc())
-	}
-	if host == nil {
-		return s, false
-	}
-	s.Ends, s.Chars = true, true
-	s.At = utf8.RuneCount(b[:bytes.LastIndex(b, []byte("'@'"))])
-	s.Client, _ = scan.Addr(host)
-	if ev.Service != "" || s.Reach > 0 || !s.Client.IsValid() {
-		return s, false
-	}
-	tell(ev, "mysql", Failure, Plain, s.Client)
-	ev.Count, ev.Message = 1, b
-	return s, true
-}
-
-// postgresReach is the longest that PostgreSQL writes from a record's start to
-// the level: log_line_prefix with the user and the database, of 63 bytes each
-// (NAMEDATALEN; src/backend/tcop/backend_startup.c cuts them), which log_status_format
-// of src/backend/utils/error/elog.c writes as they are, each perhaps twice, and
-// 256 bytes for all else. Line breaks in the message are followed by a tab.
-const postgresReach = 4*63 + 256
-
-// postgresShort is shorter than any message of PostgreSQL's own that begins
-// with a level. In what a name of 63 bytes leaves beside the stamp and the
-// process of a second line, no longer one fits.
-const postgresShort = 24
-
-var postgresLevels = [...]string{"LOG:  ", "FATAL:  ", "ERROR:  ", "WARNING:  ", "NOTICE:  ", "INFO:  ", "DETAIL:  ", "HINT:  ",
-	"QUERY:  ", "CONTEXT:  ", "STATEMENT:  ", "LOCATION:  ", "PANIC:  ", "BACKTRACE:  ", "DEBUG:  "}
-
-// postgresShape: a line that begins as a record and has no level, or behind it
-// nothing that PostgreSQL says, is broken within its prefix.
-func (p *Parser) postgresShape(b []byte) (s Shape) {
-	_, rest, ok := scan.Stamp(b, p.ref(), p.loc())
-	if !ok || len(b) > 0 && b[0] == '\t' {
-		return s
-	}
-	for _, level := range postgresLevels {
-		if _, said, ok := scan.Cut(rest, level); ok && (len(said) >= postgresShort || level != "FATAL:  " && level != "LOG:  " && level != "ERROR:  ") {
-			return s
-		}
-	}
-	return Shape{Reach: postgresReach, Broken: true}
-}
-
-// proftpdReach is longer than ProFTPD's longest command (CommandBufferSize) and
-// what it writes around one.
-const proftpdReach = 4096
-
-// proftpdShape: a command goes on at a line feed without a carriage return, and
-// the log of its own holds a user's name as it came. Each record names the client
-// before that. Messages to syslog or the journal stay whole.
-func (p *Parser) proftpdShape(ev *Event) (s Shape) {
-	if p.journaled || !ev.Addr.IsValid() || bytes.HasSuffix(ev.Message, []byte("FTP session opened.")) || bytes.HasSuffix(ev.Message, []byte("FTP session closed.")) {
-		return s
-	}
-	return Shape{Reach: proftpdReach, Time: ev.Time, First: ev.Addr}
-}
-
-// nginxReach is nginx's longest record (NGX_MAX_ERROR_STR in src/core/ngx_log.h).
-const nginxReach = 2048
-
-// nginxShape: a path is written decoded, so that %0a in it breaks the line; the
-// request behind the client is written as it came. A record with a connection
-// ends by its client and the request; what does not, or has %0a in the request,
-// may be the end of a record of many lines.
-func (p *Parser) nginxShape(b []byte) (s Shape) {
-	var msg []byte
-	conn, ok := false, false
-	if len(b) > 26 && b[4] == '/' && b[7] == '/' && b[10] == ' ' && b[13] == ':' && b[19] == ' ' {
-		msg, conn, ok = nginxHead(b[19:])
-	}
-	if ok && !conn {
-		return s // of the server itself: no client's text
-	}
-	if !ok {
-		msg = b
-	}
-	s.Client = nginxOnly(msg)
-	s.Broken = ok && !scan.Has(msg, nginxClient) && !hasPrefix(msg, "client ")
-	if s.Broken || ok && !nginxOneLine(msg) {
-		s.Reach = nginxReach
-	}
-	s.Ends = !ok || s.Broken || scan.Has(b, "%0a") || scan.Has(b, "%0A") || len(b) >= nginxCut
-	return s
-}
-
-// nginxOneLine reports whether what stands in msg before the client holds no
-// path and no other program's text. A user's name ends at the first colon, so
-// that no record fits into it.
-func nginxOneLine(msg []byte) bool {
-	if hasPrefix(msg, `user "`) || hasPrefix(msg, "client ") {
-		return true
-	}
-	for i := range nginxSayings {
-		if hasPrefix(msg, nginxSayings[i].head) {
-			return true
-		}
-	}
-	return false
-}
-
-// nginxOnly is the client that a line names, when it names one only.
-func nginxOnly(msg []byte) (only netip.Addr) {
-	for range 16 {
-		_, after, ok := scan.Cut(msg, nginxClient)
-		if !ok {
-			return only
-		}
-		a, _, ok := scan.AddrPrefix(after)
-		if !ok || only.IsValid() && a != only {
-			return netip.Addr{}
-		}
-		only, msg = a, after
-	}
-	return netip.Addr{}
 }

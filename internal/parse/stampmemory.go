@@ -1,8 +1,6 @@
 package parse
 
-import (
-	"stoplog/internal/parse/scan"
-)
+import "stoplog/internal/parse/scan"
 
 // stampMemory is the last minute that a stamp named, as it was written: busy
 // logs write many lines a minute.
@@ -19,7 +17,7 @@ type stampMemory struct {
 // stamp is scan.Stamp with a memory.
 func (p *Parser) stamp(b []byte) (int64, []byte, bool) {
 	m := &p.minute
-	if len(b) < 27 || p.now/60e9 != m.ref {
+	if len(b) < 27 || p.cur.Ref/60e9 != m.ref {
 		return p.freshStamp(b)
 	}
 	year := (b[16] == '1' || b[16] == '2') && b[20] == ' '
@@ -66,13 +64,13 @@ func (m *stampMemory) isoSeconds(b []byte) (int64, []byte, bool) {
 
 // freshStamp reads a stamp and remembers its minute.
 func (p *Parser) freshStamp(b []byte) (int64, []byte, bool) {
-	ns, rest, ok := scan.Stamp(b, p.now, p.opt.Location)
+	ns, rest, ok := scan.Stamp(b, p.cur.Ref, p.cur.Loc)
 	n := len(b) - len(rest)
 	if !ok || len(rest) == 0 || rest[0] != ' ' || b[0] == '[' {
 		return ns, rest, ok
 	}
 	m := &p.minute
-	if ref := p.now / 60e9; ref != m.ref {
+	if ref := p.cur.Ref / 60e9; ref != m.ref {
 		*m = stampMemory{ref: ref}
 	}
 	switch {

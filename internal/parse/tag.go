@@ -6,22 +6,13 @@ import (
 	"stoplog/internal/parse/scan"
 )
 
-// tagBytes are the bytes that names of hosts and programs are made of.
-var tagBytes = func() (t [256]bool) {
-	for c := range t {
-		b := byte(c)
-		t[c] = b-'0' <= 9 || (b|0x20)-'a' <= 25 || bytes.IndexByte([]byte("._-/+@\\"), b) >= 0 || b >= 0x80
-	}
-	return t
-}()
-
 // tagged reads a tag at word's start, whose first word is tok, and returns
 // what follows: "sshd[12]:", "sshd:", "sshd[12]", "(sshd)[12]:",
 // "pam_unix(sshd:auth):", "pop(pam_unix)[12]:", and behind a host's name also
 // "[name][12]" and "name(pam_unix)". "name   [12]:" is one, too.
 func tagged(word, tok []byte, e *envelope) (rest []byte, ok bool) {
 	i := 0
-	for i < len(tok) && tagBytes[tok[i]] {
+	for i < len(tok) && scan.TagByte(tok[i]) {
 		i++
 	}
 	if i == 0 {

@@ -3,6 +3,9 @@ package parse
 import (
 	"bytes"
 
+	"stoplog/internal/parse/auth"
+	"stoplog/internal/parse/event"
+	"stoplog/internal/parse/mail"
 	"stoplog/internal/parse/scan"
 )
 
@@ -12,7 +15,7 @@ const maxRepeat = 1000
 // tagged reads the message of an envelope by its tag. When it is not
 // understood, ev is as it was.
 func (p *Parser) tagged(ev *Event) bool {
-	if string(p.tag) == ownTag || p.host == nil && p.pid == nil && bytes.HasSuffix(p.msg, []byte(dominoEnd)) {
+	if string(p.tag) == ownTag || p.host == nil && p.pid == nil && bytes.HasSuffix(p.msg, []byte(mail.DominoEnd)) {
 		return false
 	}
 	p.strip()
@@ -31,14 +34,15 @@ func (p *Parser) tagged(ev *Event) bool {
 }
 
 func (p *Parser) scanMessage(msg []byte, ev *Event) bool {
+	m := p.message()
 	if p.module != nil || msg[0] == 'p' || msg[0] == '(' || msg[0] == 'P' {
-		if pam(p, msg, ev) {
+		if auth.PAM(m, msg, ev) {
 			return true
 		}
 		*ev = Event{Fields: ev.Fields[:0]}
 	}
-	s := tagScanner(p.tag)
-	if s != nil && (s(p, msg, ev) || p.stamped(s, msg, ev)) {
+	s := p.tagScanner(p.tag)
+	if s != nil && (s(m, msg, ev) || p.stamped(s, msg, ev)) {
 		return true
 	}
 	*ev = Event{Fields: ev.Fields[:0]}
@@ -54,19 +58,19 @@ func (p *Parser) scanMessage(msg []byte, ev *Event) bool {
 
 // stamped reads a message that begins with a stamp of the program's own, which
 // it writes to its standard output as it would to a file.
-func (p *Parser) stamped(s scanner, msg []byte, ev *Event) bool {
+func (p *Parser) stamped(s event.Scanner, msg []byte, ev *Event) bool {
 	if msg[0]-'0' > 9 && msg[0] != '[' {
 		return false
 	}
 	*ev = Event{Fields: ev.Fields[:0]}
-	_, rest, ok := scan.Stamp(msg, p.ref(), p.loc())
+	_, rest, ok := scan.Stamp(msg, p.cur.Ref, p.cur.Loc)
 	rest = scan.TrimLeft(rest)
-	return ok && len(rest) > 0 && s(p, rest, ev)
+	return ok && len(rest) > 0 && s(&p.cur, rest, ev)
 }
 
 // known reports whether somebody here knows the program under this tag; s is
-// its scanner. The kernel's log is many programs'.
-func (p *Parser) known(s scanner) bool {
+// its event.Scanner. The kernel's log is many programs'.
+func (p *Parser) known(s event.Scanner) bool {
 	if string(p.tag) == "kernel" {
 		return false
 	}
@@ -149,50 +153,4 @@ func repeated(msg []byte) (inner []byte, times int) {
 		return msg, 0
 	}
 	return scan.Trim(rest), int(min(n, maxRepeat))
-}
-
-// tagScanner finds the scanner of a syslog tag: our own, then the web's, then
-// the daemons'; nil when none has it.
-func tagScanner(tag []byte) scanner {
-	if f := authFamily(tag); f != "" {
-		return familyScanner(f)
-	}
-	if f := webFamily(tag); f != "" {
-		return familyScanner(f)
-	}
-	return daemonScanner(tag)
-}
-
-// familyOf returns the family of a syslog tag, "" when it is none's.
-func familyOf(tag []byte) string {
-	if f := authFamily(tag); f != "" {
-		return f
-	}
-	if f := webFamily(tag); f != "" {
-		return f
-	}
-	return daemonFamily(tag)
-}
-
-// authFamily is the table of the families that log people in.
-func authFamily(tag []byte) string {
-	switch string(tag) {
-	case "sshd", "sshd-session", "sshd-auth", "ssh":
-		return "sshd"
-	case "dropbear", "sudo", "su", "screensharingd":
-		return string(tag)
-	case "login", "remote", "in.telnetd", "telnetd", "in.rlogind", "rlogind", "in.rshd", "rshd", "in.rexecd", "rexecd":
-		return "login"
-	case "audit", "auditd", "audispd", "selinux", "selinux-ssh":
-		return "audit"
-	}
-	return ""
-}
-
-// hintScanner finds the scanner of a service by the name that a user gives it.
-func hintScanner(service string) scanner {
-	if service == "pam" || service == "pam-generic" {
-		return pam
-	}
-	return familyScanner(familyOf([]byte(service)))
 }

@@ -195,7 +195,7 @@ func inSession(unit []byte) bool {
 // for anything else. The units of a user's own manager are the user's.
 func unitName(unit []byte) []byte {
 	name, ok := scan.Before(unit, ".service")
-	if !ok || len(name) == 0 || hasPrefix(name, "user@") {
+	if !ok || len(name) == 0 || scan.HasPrefix(name, "user@") {
 		return nil
 	}
 	if name, _, ok := scan.Cut(name, "@"); ok {
@@ -211,7 +211,7 @@ func matchesAny(names []string, name []byte) bool {
 	}
 	for _, n := range names {
 		head, tail, star := strings.Cut(n, "*")
-		if n == string(name) || star && len(name) > len(head)+len(tail) && hasPrefix(name, head) && bytes.HasSuffix(name, []byte(tail)) {
+		if n == string(name) || star && len(name) > len(head)+len(tail) && scan.HasPrefix(name, head) && bytes.HasSuffix(name, []byte(tail)) {
 			return true
 		}
 	}
@@ -289,7 +289,7 @@ func (p *Parser) named(en *source.Entry) bool {
 // fromRuntime reports whether en is by what logs containers' text: dockerd, or
 // Podman's conmon, run by root.
 func fromRuntime(en *source.Entry) bool {
-	return en.UID == 0 && (string(en.Unit) == "docker.service" || hasPrefix(en.Unit, "libpod-conmon-") || bytes.HasSuffix(en.Exe, []byte("/conmon")))
+	return en.UID == 0 && (string(en.Unit) == "docker.service" || scan.HasPrefix(en.Unit, "libpod-conmon-") || bytes.HasSuffix(en.Exe, []byte("/conmon")))
 }
 
 // isHint reports whether the source says that its lines are of service, by

@@ -315,3 +315,31 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestLineTime: a line tells its time by itself, to nobody's reader, or has none.
+func TestLineTime(t *testing.T) {
+	ref := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for line, want := range map[string]string{
+		"2026-11-20T09:23:10Z x":                                            "09:23:10",
+		"<38>Nov 20 09:23:10 h sshd: x":                                     "09:23:10",
+		"WARN 2026-11-20 09:23:10,123 x":                                    "09:23:10",
+		`192.0.2.7 - - [20/Nov/2026:09:23:10 +0000] "GET / HTTP/1.1" 200 5`: "09:23:10",
+		`{"time":"2026-11-20T09:23:10Z","msg":"x"}`:                         "09:23:10",
+		`{"log":"x\n","stream":"stdout","time":"2026-11-20T09:23:10Z"}`:     "09:23:10",
+		`time=2026-11-20T09:23:10Z msg=x`:                                   "09:23:10",
+		"hello":                                                             "",
+		"":                                                                  "",
+		"{":                                                                 "",
+		"'@'":                                                               "",
+		"<38>":                                                              "",
+		`a "b" c`:                                                           "",
+	} {
+		got := ""
+		if ns, ok := LineTime([]byte(line), ref.UnixNano(), time.UTC); ok {
+			got = time.Unix(0, ns).UTC().Format(time.TimeOnly)
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", line, got, want)
+		}
+	}
+}

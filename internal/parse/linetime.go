@@ -24,7 +24,7 @@ func LineTime(line []byte, ref int64, loc *time.Location) (int64, bool) {
 	}
 	p := clocks.Get().(*Parser)
 	defer clocks.Put(p)
-	p.Reset()
+	p.memory = p.memory[:0]
 	p.cur.Ref, p.cur.Loc = ref, loc
 	return p.lineTime(line)
 }

@@ -24,8 +24,8 @@ func (p *Parser) Shape(known bool, ev *Event) (s Shape, told bool) {
 	case "nginx":
 		return web.NginxShape(b), false
 	case "proftpd":
-		if p.journaled {
-			return s, false
+		if p.journaled && p.from.Transport != source.StdoutTransport {
+			return s, false // a message stays whole
 		}
 		return auth.ProFTPDShape(ev), false
 	}

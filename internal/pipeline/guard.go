@@ -37,6 +37,8 @@ type guard struct {
 	Failing bool    `json:",omitzero"` // that line is surely a failure's
 	First   chain   `json:",omitzero"`
 	Failed  moment  `json:",omitzero"` // the last line without a success that a client may have gone on from
+
+	origin *source.Origin // of the line before; nil after a restart
 }
 
 // moment is a line's stamp and, live, its arrival, 0 when unknown, and until
@@ -101,7 +103,7 @@ func (g *guard) idle() bool {
 // those in that were held and are sure by now. It is called batch by batch, in
 // order.
 func (m *Machine) guard(r *Reader, s *OriginStats) {
-	name := r.batch.Origin.Name
+	name := r.batch.Origin.Whole()
 	if len(r.shapes) == 0 && !m.guards.watching(name) {
 		return
 	}
@@ -165,7 +167,7 @@ func (w *watch) line(i int) {
 	if w.r.batch.Backlog && shape.Time == 0 {
 		shape.Reach = min(shape.Reach, blindReach)
 	}
-	k := guardKey{Origin: w.r.batch.Origin.Name}
+	k := guardKey{Origin: w.r.batch.Origin.Whole()}
 	if line.Entry != nil {
 		k.Unit = string(line.Entry.Unit)
 		if line.Entry.Transport != source.StdoutTransport {
@@ -186,6 +188,7 @@ func (w *watch) line(i int) {
 	if g.idle() {
 		*g = guard{}
 	}
+	g.origin = w.r.batch.Origin
 	w.release(g, i)
 	if shape.Ends {
 		w.dispute(g, &shape, w.stamp(i))
@@ -379,10 +382,10 @@ func (m *Machine) Settle(now time.Time, all bool, apply func(*Reader)) {
 		if n == 0 {
 			continue
 		}
-		r := &Reader{batch: &source.Batch{Origin: m.origin(k.Origin), Arrival: now}}
+		r := &Reader{batch: &source.Batch{Origin: cmp.Or(g.origin, m.origin(k.Origin)), Arrival: now}}
 		for i := range g.Held[:n] {
 			if h := &g.Held[i]; h.Disputed {
-				m.origins(k.Origin).Doubted++
+				m.origins(r.batch.Origin.Name).Doubted++
 			} else {
 				r.events = append(r.events, h.item(0))
 			}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -158,8 +160,102 @@ func TestLineBreaksInRecords(t *testing.T) {
 			if got, _ := guarded(t, c.service, c.text, 1, restarted(t)); strings.Join(got, "\n") != strings.Join(first, "\n") {
 				t.Errorf("with a restart behind every line: got %q, want %q", got, first)
 			}
+			for _, backlog := range []bool{false, true} {
+				sees := false
+				for _, s := range printed(t, c.service, c.text, backlog) {
+					if strings.Contains(s, victim) {
+						t.Errorf("printed into the journal, backlog %v: blamed: %s", backlog, s)
+					}
+					sees = sees || strings.Contains(s, client)
+				}
+				if c.client && !sees {
+					t.Errorf("printed into the journal, backlog %v: the client is not seen", backlog)
+				}
+			}
+			for n := range strings.Count(c.text, "\n") {
+				if got := replayed(t, c.service, c.text, n+1); strings.Join(got, "\n") != strings.Join(first, "\n") {
+					t.Errorf("replayed from two files, rotated behind line %d: got %q, want %q", n+1, got, first)
+				}
+			}
 		})
 	}
+}
+
+// printed gives what is believed of a service's lines that it prints into the
+// journal, which makes an entry of each.
+func printed(t *testing.T, service, text string, backlog bool) (seen []string) {
+	t.Helper()
+	by := map[string][2]string{
+		"mysql": {"mariadb.service", "mariadbd"}, "nginx": {"nginx.service", "nginx"},
+		"postgres": {"postgresql@15-main.service", "postgres"}, "proftpd": {"proftpd.service", "proftpd"},
+	}[service]
+	m, o := guardMachine(t), &source.Origin{Name: "journal", Spec: -1}
+	r, err := m.reader(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(ev *parse.Event) {
+		if ev.Addr.IsValid() {
+			seen = append(seen, fmt.Sprintf("%s %s %s %d", ev.Service, ev.Outcome, ev.Addr, ev.Time))
+		}
+	}
+	for line := range strings.Lines(text) {
+		at := noon.UnixNano() // of one record; others' come later
+		if strings.Contains(line, "203.0.113.9") {
+			at, _ = parse.LineTime([]byte(line), at, time.UTC)
+		}
+		b := batch(o, backlog, strings.TrimSuffix(line, "\n"))
+		b.Arrival = time.Unix(0, at)
+		b.Lines[0].Entry = &source.Entry{Time: at, Ident: []byte(by[1]), PID: 8, UID: 105, Unit: []byte(by[0]), Exe: []byte("/usr/sbin/" + by[1]), Transport: source.StdoutTransport}
+		r.Read(b)
+		m.Join(r, b.Arrival)
+		r.Each(add)
+	}
+	m.Settle(noon.Add(time.Hour), true, func(r *Reader) { r.Each(add) })
+	return seen
+}
+
+// replayed gives what is believed of a log that was rotated behind line n, from
+// both files.
+func replayed(t *testing.T, service, text string, n int) (seen []string) {
+	t.Helper()
+	m, dir := guardMachine(t), t.TempDir()
+	lines := strings.SplitAfter(text, "\n")
+	var paths []string
+	for name, part := range map[string][]string{"l.1": lines[:n], "l": lines[n:]} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(strings.Join(part, "")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, noon, noon); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	add := func(ev *parse.Event) {
+		if ev.Addr.IsValid() {
+			seen = append(seen, fmt.Sprintf("%s %s %s %d", ev.Service, ev.Outcome, ev.Addr, ev.Time))
+		}
+	}
+	stamp := func(*source.Origin) func([]byte) (int64, bool) {
+		return func(line []byte) (int64, bool) { return parse.LineTime(line, noon.UnixNano(), time.UTC) }
+	}
+	err := source.ReadFiles(t.Context(), paths, source.ReadOptions{Service: service, Stamp: stamp}, func(b *source.Batch) error {
+		defer b.Release()
+		r, err := m.reader(b.Origin)
+		if err != nil {
+			return err
+		}
+		r.Read(b)
+		m.Join(r, noon)
+		r.Each(add)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Settle(noon, true, func(r *Reader) { r.Each(add) })
+	return seen
 }
 
 // cutAt is a record that begins like head, holds line as a line of its own, and

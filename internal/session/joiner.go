@@ -33,7 +33,7 @@ type Joiner struct {
 	first int32           // the one longest silent
 	last  int32           // the one that spoke last
 
-	origin  *source.Origin // whose name salt was made of
+	origin  *source.Origin // whose log salt was made of
 	salt    uint64
 	service string // whose name talk was made of
 	talk    uint64
@@ -191,7 +191,7 @@ func (s *Joiner) key(id uint64, ev *parse.Event, origin *source.Origin) uint64 {
 	if origin != s.origin {
 		s.origin, s.salt = origin, 0
 		if origin != nil {
-			s.salt = parse.ConnID("", []byte(origin.Name))
+			s.salt = parse.ConnID("", []byte(origin.Whole()))
 		}
 	}
 	k := (id ^ s.salt) * 0x9e3779b97f4a7c15

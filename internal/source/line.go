@@ -25,6 +25,9 @@ type Origin struct {
 	// rotation appended, when Name is not that: of replayed files
 	// and copies.
 	Path string
+	// Log names the log whose rotated file Name is, when that is not Name: records
+	// go on from one file to the next.
+	Log string
 	// Service and Format are the hints of the rules file, empty to sniff.
 	Service, Format string
 	// Spec is the index of the configured source it belongs to.
@@ -35,6 +38,14 @@ type Origin struct {
 func (o *Origin) Listed() string {
 	if o.Path != "" {
 		return o.Path
+	}
+	return o.Name
+}
+
+// Whole is the name of all that is read as one sequence of lines.
+func (o *Origin) Whole() string {
+	if o.Log != "" {
+		return o.Log
 	}
 	return o.Name
 }

@@ -68,7 +68,7 @@ func (o *ReadOptions) origin(path string) *Origin {
 	if o.As != "" {
 		spec = o.Spec
 	}
-	return &Origin{Name: path, Path: o.As, Service: o.Service, Format: o.Format, Spec: spec}
+	return &Origin{Name: path, Log: logName(path), Path: o.As, Service: o.Service, Format: o.Format, Spec: spec}
 }
 
 // stopError ends reading for good.

@@ -130,7 +130,7 @@ const proftpdReach = 4096
 
 // ProFTPDShape: a command goes on at a line feed without a carriage return, and
 // the log of its own holds a user's name as it came. Each record names the client
-// before that. Messages to syslog or the journal stay whole.
+// before that.
 func ProFTPDShape(ev *event.Event) (s event.Shape) {
 	if !ev.Addr.IsValid() || bytes.HasSuffix(ev.Message, []byte("FTP session opened.")) || bytes.HasSuffix(ev.Message, []byte("FTP session closed.")) {
 		return s

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stoplog/internal/doctor"
 	"stoplog/internal/notify"
 	"stoplog/internal/rules"
 )
@@ -102,6 +103,11 @@ func messages(set *rules.Set, name string) (ps []rules.Problem) {
 
 func runCheck(e *env, path string) error {
 	set, problems, name := e.loadUsable(path)
+	if set != nil {
+		for _, f := range doctor.Foreign(set, "", lineReader) {
+			problems = append(problems, f.Problem)
+		}
+	}
 	if e.json {
 		if err := jsonLines(e.out, problems); err != nil {
 			return err

@@ -41,3 +41,63 @@ func TestCheckTriesMessages(t *testing.T) {
 		t.Errorf("got %v, want a mistake in one and one in two", ps)
 	}
 }
+
+// A glob takes in a log of another format: check and doctor say so.
+func TestForeignLog(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"access.log":            `192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"` + "\n",
+		"accessories-error.log": "2026/11/20 10:00:00 [error] 7#7: *1 open() \"/srv/x\" failed (2: No such file or directory), client: 192.0.2.1, server: _\n",
+		"accessible.log":        "", // nothing to judge
+		"access.log.2.gz":       "\x1f\x8bxx\n",
+		"app.json":              `{"level":"info","msg":"start"}` + "\n",
+		"app2.json":             "starting up\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ source, foreign string }{
+		{"file: access*, format: combined", "accessories-error.log"},
+		{"file: access*, service: http", "accessories-error.log"},
+		{"file: access*, service: http, exclude: accessories*", ""},
+		{"file: access.log, format: combined", ""},
+		{"file: access*", ""}, // no format is named
+		{"file: app*.json, format: json", "app2.json"},
+		{"file: app*.json, format: logfmt", "app.json"},
+	} {
+		rules := filepath.Join(dir, "rules.yaml")
+		if err := os.WriteFile(rules, []byte("sources:\n  - {"+c.source+"}\nrules:\n  - {name: a, match: {status: 401}, bucket: {capacity: 5, leak: 1m}}\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := run(t, "", "check", rules)
+		if code != exitOK {
+			t.Fatalf("exit %d: %s%s", code, out, errs)
+		}
+		want := rules + ":2:1: warning: " + filepath.Join(dir, c.foreign) + " belongs to source "
+		if c.foreign == "" && strings.Contains(errs, "belongs to") || c.foreign != "" && (!strings.Contains(errs, want) || !strings.Contains(errs, "(exclude: "+filepath.Join(dir, c.foreign)+")")) {
+			t.Errorf("%s: got %s, want %s", c.source, errs, c.foreign)
+		}
+		_, out, _ = run(t, "", "--socket", filepath.Join(dir, "none"), "doctor", "--config", rules)
+		if strings.Contains(out, "belongs to source") != (c.foreign != "") {
+			t.Errorf("doctor, %s: got %s", c.source, out)
+		}
+	}
+}
+
+// Warnings of sound rules are shown beside the mistakes of others.
+func TestWarningsBesideMistakes(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	text := `sources: [auth]
+rules:
+  - {name: a, match: {service: nginx, status: 404}, bucket: {capacity: 5, leak: 1m}}
+  - {name: b, match: {service: sshd, outcome: failure}, bucket: {capacity: 5, leek: 1m}}
+`
+	if err := os.WriteFile(rules, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := run(t, "", "check", rules)
+	if code != exitRules || !strings.Contains(errs, rules+":3:1: warning: rule a can never match: nginx is the error log") || !strings.Contains(errs, `:4:79: unknown key "leek" (did you mean leak?)`) || !strings.Contains(errs, "1 mistake") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}

@@ -104,6 +104,12 @@ func printWalkEvent(b *strings.Builder, ev control.WalkEvent) {
 	for _, r := range ev.Rules {
 		printWalkRule(b, r)
 	}
+	if len(ev.Hints) > 0 {
+		b.WriteString("\nhints\n")
+	}
+	for _, h := range ev.Hints {
+		fmt.Fprintf(b, "  %s\n", plain(h))
+	}
 }
 
 func printWalkRule(b *strings.Builder, r control.WalkRule) {

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,6 +47,28 @@ func TestExplainLine(t *testing.T) {
 		if code, _, errs := run(t, "", c.args...); code != c.want || errs == "" {
 			t.Errorf("%s: exit %d, want %d: %s", name, code, c.want, errs)
 		}
+	}
+}
+
+// A line that misses a rule by one condition ends with what check says of it.
+func TestExplainHints(t *testing.T) {
+	dir := t.TempDir()
+	rules := filepath.Join(dir, "rules.yaml")
+	text := `sources: [auth]
+rules:
+  - {name: a, match: {service: nginx, status: 404}, bucket: {capacity: 5, leak: 1m}}
+  - {name: b, match: {service: http, status: 404, method: POST, path: /x}, bucket: {capacity: 5, leak: 1m}}
+  - {name: c, match: {user: root}, bucket: {capacity: 5, leak: 1m}}
+`
+	if err := os.WriteFile(rules, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := run(t, "", "explain", "--config", rules, "--service", "http", "--line", `192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 404 5 "-" "curl"`)
+	_, hints, found := strings.Cut(out, "\nhints\n")
+	want := "  " + rules + ":3: rule a matches but for one condition: the service is http, not nginx\n  " +
+		rules + ":3:1: warning: rule a can never match: nginx is the error log, which has no status; access logs are http (match: {service: http, …})\n"
+	if code != exitOK || !found || hints != want {
+		t.Errorf("exit %d %s: got\n%swant\n%s", code, errs, out, want)
 	}
 }
 

@@ -124,6 +124,27 @@ func Form(p netip.Prefix) (of netip.Prefix, ok bool) {
 	return netip.Prefix{}, false
 }
 
+// Embeds names the format of the addresses in p if clients there count as the
+// IPv4 addresses in them, so that no client is counted by p: "" for all other
+// prefixes, those with private IPv4 addresses in them too.
+func Embeds(p netip.Prefix) string {
+	if !p.IsValid() || p.Addr().Is4() {
+		return ""
+	}
+	for _, f := range [...]struct {
+		in   netip.Prefix
+		name string
+	}{{mapped, "IPv4-mapped"}, {nat64, "NAT64"}, {sixToFour, "6to4"}, {teredo, "Teredo"}, {compatible, "IPv4-compatible"}} {
+		if p.Bits() >= f.in.Bits() && f.in.Contains(p.Addr()) && p.Addr() != netip.IPv6Unspecified() {
+			if f.in != teredo && p.Bits() > f.in.Bits() && !global(v4At(p.Addr(), f.in.Bits())) {
+				return ""
+			}
+			return f.name
+		}
+	}
+	return ""
+}
+
 // Bits returns how long the prefix is that a is counted by, where IPv4 clients
 // are counted by v4 bits and IPv6 clients by v6. Behind a translator or a
 // tunnel whose IPv4 addresses cannot be told for sure, a prefix of v6 bits

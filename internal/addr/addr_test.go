@@ -149,3 +149,15 @@ func BenchmarkOf(b *testing.B) {
 		})
 	}
 }
+
+func TestEmbeds(t *testing.T) {
+	for text, want := range map[string]string{
+		"64:ff9b::/96": "NAT64", "64:ff9b::c000:200/120": "NAT64", "64:ff9b::808:800/120": "NAT64", "64:ff9b::a00:0/104": "", "64:ff9b:1::/48": "",
+		"2002::/16": "6to4", "2002:808::/32": "6to4", "2002:a00::/24": "", "2002::/15": "", "2001::/32": "Teredo", "2001:0:1::/48": "Teredo",
+		"::ffff:0:0/96": "IPv4-mapped", "2001:db8::/32": "", "::/0": "", "8.8.8.0/24": "",
+	} {
+		if got := Embeds(netip.MustParsePrefix(text)); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}

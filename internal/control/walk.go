@@ -38,6 +38,7 @@ type WalkEvent struct {
 	Message  string            `json:"message,omitempty"` // what is left without the envelope
 	Fields   map[string]string `json:"fields,omitempty"`  // user, method, path, status…
 	Rules    []WalkRule        `json:"rules"`
+	Hints    []string          `json:"hints,omitempty"` // what check says of rules that the event nearly matches
 }
 
 // WalkRule is what one rule makes of an event.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -116,8 +117,25 @@ func (w *walker) event(ev *parse.Event, origin *source.Origin, now time.Time) co
 	}
 	for _, s := range w.engine.Explain(&e, origin, w.gate) {
 		out.Rules = append(out.Rules, w.rule(s))
+		if r := w.set.Find(s.Rule); s.Near && r != nil {
+			out.Hints = append(out.Hints, nearly(r, s.Why)...)
+		}
 	}
 	return out
+}
+
+// nearly says what to look at in a rule that would count an event but for one
+// condition: the condition, and what check says of the rule. Built-in rules are
+// what they are.
+func nearly(r *rules.Rule, why string) (hints []string) {
+	if r.Ready != "" {
+		return nil
+	}
+	hints = append(hints, fmt.Sprintf("%s:%d: rule %s matches but for one condition: %s", r.File, r.Line, r.Name, why))
+	for _, p := range r.Warnings {
+		hints = append(hints, p.Error())
+	}
+	return hints
 }
 
 func (w *walker) rule(s detect.Step) control.WalkRule {

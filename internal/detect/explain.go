@@ -13,7 +13,9 @@ import (
 type Step struct {
 	Rule string
 	// Why is the reason why the rule does not count it, "" if it does.
-	Why    string
+	Why string
+	// Near says that the event meets all conditions of the match but one.
+	Near   bool
 	Key    string // the value of the rule's key
 	Levels []StepLevel
 }
@@ -34,7 +36,8 @@ func (e *Engine) Explain(ev *parse.Event, origin *source.Origin, g Gate) []Step 
 	var out []Step
 	for _, c := range e.counters {
 		m := moment{ev: ev, origin: origin, gate: g, at: ev.Time}
-		s := Step{Rule: c.rule.Name, Why: e.whyNot(c, &m)}
+		s := Step{Rule: c.rule.Name}
+		s.Why, s.Near = e.whyNot(c, &m)
 		if k, ok := e.keyOf(c, c.rule.Key, &m); ok && s.Why == "" {
 			s.Key = e.printKey(c, &m)
 			for i := range c.levels {
@@ -46,29 +49,30 @@ func (e *Engine) Explain(ev *parse.Event, origin *source.Origin, g Gate) []Step 
 	return out
 }
 
-// whyNot returns the reason why the rule does not count the event.
-func (e *Engine) whyNot(c *counter, m *moment) string {
+// whyNot returns the reason why the rule does not count the event, and whether one
+// condition alone is the reason.
+func (e *Engine) whyNot(c *counter, m *moment) (why string, near bool) {
 	verdict := Stranger
 	if m.ev.Addr.IsValid() {
 		verdict = m.judge()
 	}
-	if why := c.rule.Match.Why(m.ev, m.origin, verdict == KnownGood); why != "" {
-		return why
+	if reasons := c.rule.Match.Why(m.ev, m.origin, verdict == KnownGood); len(reasons) > 0 {
+		return reasons[0], c.rule.Nearly(m.ev, reasons)
 	}
 	switch {
 	case verdict == Allowed:
-		return "the address is allowed"
+		return "the address is allowed", false
 	case verdict == Blocked:
-		return "the address is already blocked"
+		return "the address is already blocked", false
 	case verdict == KnownGood && c.byUser:
-		return "this user is known-good at this address"
+		return "this user is known-good at this address", false
 	case m.ev.Count == 0:
-		return "an earlier line reported the same attempt"
+		return "an earlier line reported the same attempt", false
 	}
 	if _, ok := e.keyOf(c, c.rule.Key, m); !ok {
-		return "the line has no value for the rule's key: " + c.rule.Key.String()
+		return "the line has no value for the rule's key: " + c.rule.Key.String(), false
 	}
-	return ""
+	return "", false
 }
 
 func (e *Engine) explain(c *counter, l *level, m *moment, k bucket.Key) StepLevel {

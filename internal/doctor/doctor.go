@@ -93,7 +93,7 @@ func (m Machine) path(p string) string {
 // Examine looks at everything. It blocks for some seconds at most when ctx has
 // no end of its own.
 func Examine(ctx context.Context, m Machine) []Finding {
-	d := &doctor{Machine: m}
+	d := &doctor{Machine: m, foreign: map[string]bool{}}
 	d.rules()
 	d.rights()
 	d.logs(ctx)
@@ -111,6 +111,8 @@ type doctor struct {
 	found []Finding
 	// status is of the running daemon, nil when there is none to ask.
 	status *control.Status
+	// foreign are the logs of Foreign.
+	foreign map[string]bool
 }
 
 func (d *doctor) say(s Severity, area, found string) {

@@ -1,9 +1,12 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,6 +29,10 @@ const (
 func (d *doctor) logs(ctx context.Context) {
 	if d.Set == nil {
 		return
+	}
+	for _, f := range Foreign(d.Set, d.Root, d.Reader) {
+		d.foreign[f.Path] = true
+		d.advise(Warning, "logs", f.Problem.Msg, "correct the path, or exclude the file: "+f.Problem.Hint, "stoplog parse "+quote(f.Path))
 	}
 	read, tried := 0, map[string]bool{}
 	for _, s := range d.Set.Sources {
@@ -75,6 +82,98 @@ func (d *doctor) files(s rules.Source, tried map[string]bool) (read int) {
 	return read
 }
 
+// ForeignLog is a file that a glob takes in, but whose lines have another format
+// than its source.
+type ForeignLog struct {
+	Path    string
+	Problem rules.Problem // a warning, with the place of the source
+}
+
+// Bounds of what Foreign reads.
+const (
+	headLines = 5
+	headBytes = 64 << 10
+)
+
+// Foreign finds the existing files of the user's own sources with a format in
+// which every line can be read, of which the first lines cannot. root is put before
+// paths.
+func Foreign(set *rules.Set, root string, reader func(rules.Source) (Reader, error)) (out []ForeignLog) {
+	seen := map[string]bool{}
+	for _, s := range set.Sources {
+		names, err := filepath.Glob(filepath.Join(root, s.Path))
+		if err != nil || s.Kind != rules.File {
+			continue
+		}
+		for _, name := range names {
+			path := "/" + strings.TrimPrefix(strings.TrimPrefix(name, filepath.Clean(root)), "/")
+			if root == "" {
+				path = name
+			}
+			if seen[path] || !s.Names(path) || len(seen) >= maxFiles {
+				continue
+			}
+			seen[path] = true
+			if s.Ready == "" && foreign(s, name, path, reader) {
+				what := "format " + s.Format
+				if s.Format == "" || s.Format == "auto" {
+					what = "an access log"
+				}
+				out = append(out, ForeignLog{path, rules.Problem{File: s.In, Line: s.Line, Column: 1, Warning: true, Hint: "exclude: " + path,
+					Msg: fmt.Sprintf("%s belongs to source %s, but its first lines are not %s", path, s.Path, what)}})
+			}
+		}
+	}
+	return out
+}
+
+// foreign reports whether none of the first lines of a file can be read as the
+// source's format.
+func foreign(s rules.Source, name, path string, reader func(rules.Source) (Reader, error)) bool {
+	if !s.ReadsEveryLine(path) {
+		return false
+	}
+	head := firstLines(name)
+	read, err := reader(s)
+	if err != nil || len(head) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(head, func(line []byte) bool {
+		switch s.Format {
+		case "json":
+			i := bytes.IndexByte(line, '{')
+			return i >= 0 && json.Valid(line[i:])
+		case "logfmt":
+			return bytes.IndexByte(line, '=') > 0
+		}
+		_, known := read(&source.Line{Text: line}, time.Now())
+		return known
+	})
+}
+
+// firstLines are those of a plain file that are not empty; none of one that is
+// compressed, or cannot be read.
+func firstLines(name string) (lines [][]byte) {
+	if fi, err := os.Stat(name); err != nil || !fi.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, headBytes))
+	if bytes.IndexByte(data, 0) >= 0 || bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return nil
+	}
+	for line := range bytes.Lines(data) {
+		if bytes.HasSuffix(line, []byte("\n")) && len(bytes.TrimSpace(line)) > 0 && len(lines) < headLines {
+			lines = append(lines, bytes.TrimRight(line, "\r\n"))
+		}
+	}
+	return lines
+}
+
 func (d *doctor) excluded(s rules.Source, name string) bool {
 	shown := d.shown(name)
 	fi, err := os.Stat(name)
@@ -119,7 +218,9 @@ func (d *doctor) file(s rules.Source, path string) bool {
 	for _, l := range lines {
 		x.add(read, l, fi.ModTime())
 	}
-	d.judge(x)
+	if !d.foreign[name] {
+		d.judge(x)
+	}
 	// The last line was written when the file was last changed.
 	if off := x.last.Sub(fi.ModTime()); !x.last.IsZero() && suspicious(off) {
 		d.skewed(name, off)

@@ -44,7 +44,7 @@ type usage struct {
 }
 
 func (b *book) placed(p place) {
-	b.node = p.node
+	b.node, b.FlagFiles = p.node, p.has("flags")
 	if n := p.keys["use"]; n != nil {
 		r := p.c.resolve(n)
 		for i, s := range b.Use {
@@ -127,12 +127,12 @@ func sourceKind() kind {
 	return read1(&shape{what: "a source", oneOf: []*shape{plain.shape, obj.shape}}, func(c *checker, n *yaml.Node) (Source, bool) {
 		if c.resolve(n).Kind != yaml.MappingNode {
 			w, ok := readAs[string](plain, c, n)
-			return Source{Kind: map[string]SourceKind{"journal": Journal, "stdin": Stdin}[w], Line: n.Line}, ok
+			return Source{Kind: map[string]SourceKind{"journal": Journal, "stdin": Stdin}[w], In: c.file, Line: n.Line}, ok
 		}
 		t, ok := readAs[sourceText](obj, c, n)
 		j := t.Journal
 		return Source{Kind: t.kind, Path: t.File + t.Pipe, Exclude: t.Exclude, Service: t.Service, Format: t.Format, Client: t.Client,
-			Fields: t.Fields, Zone: t.Zone, Units: j.Units, Identifiers: j.Identifiers, Containers: j.Containers, Matches: j.Matches, Line: n.Line}, ok
+			Fields: t.Fields, Zone: t.Zone, Units: j.Units, Identifiers: j.Identifiers, Containers: j.Containers, Matches: j.Matches, In: c.file, Line: n.Line}, ok
 	})
 }
 
@@ -159,6 +159,7 @@ type draft struct {
 	node    *yaml.Node
 	written map[string]*yaml.Node // keys, those of merges too
 	plain   []string              // keys written that need a pattern
+	broken  bool                  // a mistake in it was noted
 }
 
 const (
@@ -166,7 +167,7 @@ const (
 )
 
 func (d *draft) placed(p place) {
-	d.node, d.Line, d.File, d.written = p.node, p.node.Line, p.c.file, p.keys
+	d.node, d.Line, d.File, d.written, d.broken = p.node, p.node.Line, p.c.file, p.keys, p.broken
 	d.Clears, d.Observe = p.has("clears"), d.Mode == "observe"
 	for _, k := range p.list {
 		switch k {

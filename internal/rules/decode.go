@@ -95,6 +95,8 @@ type place struct {
 	node *yaml.Node
 	keys map[string]*yaml.Node
 	list []string
+	// broken: a mistake in it was noted.
+	broken bool
 }
 
 func (p place) has(key string) bool { return p.keys[key] != nil }
@@ -368,6 +370,7 @@ func (o *object) read(c *checker, n *yaml.Node, v reflect.Value) bool {
 	}
 	good := func() bool { return !failed(c.problems[min(before, len(c.problems)):]) }
 	if x, ok := v.Addr().Interface().(placed); ok {
+		p.broken = !good()
 		x.placed(p)
 	}
 	if x, ok := v.Addr().Interface().(checked); ok && good() {

@@ -25,21 +25,27 @@ func (c *checker) finish(b *book) *Set {
 			continue
 		}
 		first[d.Name] = d
+		before := len(c.problems)
 		if d.File == "" {
 			d.File = c.file
 		}
 		s.Rules = append(s.Rules, c.rule(b, d))
+		d.broken = d.broken || failed(c.problems[min(before, len(c.problems)):])
 		if d.Tiers != nil && d.Tiers.File != "" {
 			s.Files = append(s.Files, d.Tiers.File)
 		}
 	}
-	if failed(c.problems) {
-		return s
+	whole := !failed(c.problems)
+	for i := range b.Drafts {
+		if d := &b.Drafts[i]; !d.broken && first[d.Name] == d {
+			before := len(c.problems)
+			c.lint(s, &d.Rule, whole)
+			d.Warnings = slices.Clone(c.problems[min(before, len(c.problems)):])
+		}
 	}
-	for _, r := range s.Rules {
-		c.lint(s, r)
+	if whole {
+		c.lintSet(b)
 	}
-	c.lintSet(b)
 	return s
 }
 

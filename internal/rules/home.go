@@ -105,6 +105,12 @@ func (s *Source) Writer(origin string) string {
 	return ""
 }
 
+// ReadsEveryLine reports whether each line of a log of the source can be read: it
+// names a format, or is an access log.
+func (s *Source) ReadsEveryLine(origin string) bool {
+	return s.Format != "" && s.Format != "auto" || s.Writer(origin) == parse.AccessLog
+}
+
 // own reports whether the user listed the source and named no service: what
 // rules' patterns read unless they say otherwise.
 func (s *Source) own() bool { return s.Ready == "" && s.Service == "" }

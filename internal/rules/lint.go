@@ -2,21 +2,25 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"net"
 	"net/netip"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
 
+	"stoplog/internal/addr"
 	"stoplog/internal/parse"
 )
 
 // lint warns of a rule that can never match, never breach, or matches
-// everything.
-func (c *checker) lint(s *Set, r *Rule) {
+// everything. What depends on other parts of the files is left out unless they
+// are whole.
+func (c *checker) lint(s *Set, r *Rule, whole bool) {
 	in := &sink{c, r.File}
 	for _, why := range neverMatches(r) {
 		in.warn(r.Line, "", "rule %s can never match: %s", r.Name, why)
@@ -28,9 +32,7 @@ func (c *checker) lint(s *Set, r *Rule) {
 		}
 		in.warn(r.Line, "match: {outcome: failure}", "rule %s matches every line that %s", r.Name, what)
 	}
-	lintServices(in, s, r)
 	lintSense(in, r)
-	lintPattern(in, s, r)
 	for i := range r.Levels {
 		lintLevel(s, in, r, &r.Levels[i])
 		lintRoom(s, in, r, &r.Levels[i])
@@ -41,6 +43,13 @@ func (c *checker) lint(s *Set, r *Rule) {
 				in.warn(r.Line, "", "rule %s can never match: %s is in allow as %s", r.Name, cond.test.prefix, a)
 			}
 		}
+	}
+	if whole {
+		lintServices(in, s, r)
+		lintPattern(in, s, r)
+		lintFields(in, s, r)
+		lintFlags(in, s, r)
+		lintIdle(in, s, r)
 	}
 }
 
@@ -278,6 +287,7 @@ func (c *checker) lintSet(b *book) {
 		}
 	}
 	c.lintListen(b)
+	c.lintNetworks(b)
 	for _, s := range b.Sources {
 		if s.Ready == "" && s.Kind == File && s.Format == "" && s.Writer(s.Path) == "" && strings.Contains(filepath.Base(s.Path), "access") {
 			c.warn(s.Line, 1, "service: http, or format: …", "source %s has no service and no format: only lines with syslog headers, and patterns of rules, are read there", s.Path)
@@ -288,6 +298,17 @@ func (c *checker) lintSet(b *book) {
 		c.warn(whole.Line, whole.Column, "use: auto", "there are no rules: nothing is blocked")
 	} else if len(b.Sources) == 0 {
 		c.warn(whole.Line, whole.Column, "use: auto, or sources: [auth]", "there are no sources: nothing is read")
+	}
+}
+
+// lintNetworks warns of networks whose addresses stand for IPv4 clients, which are
+// counted as those.
+func (c *checker) lintNetworks(b *book) {
+	for _, n := range b.Networks {
+		if what := addr.Embeds(n.Prefix); what != "" {
+			at := b.of("networks")
+			c.warn(at.Line, at.Column, "the IPv4 prefix of these clients", "the network %s never matches: %s addresses count as the IPv4 addresses in them", n.Prefix, what)
+		}
 	}
 }
 
@@ -389,12 +410,125 @@ func lintSense(in *sink, r *Rule) {
 	if m.has("message") && r.Pattern == nil && m.Services == nil && m.Outcomes == 0 && !m.has("status") && !m.has("path") {
 		in.warn(r.Line, "pattern: …", "the message of rule %s is only compared in lines of known services; a pattern reads other lines", r.Name)
 	}
-	if r.Clears && r.Pattern != nil && r.Pattern.Services == nil {
+	switch {
+	case !r.Clears:
+	case r.Pattern != nil && r.Pattern.Services == nil:
 		in.warn(r.Line, "leave out clears", "clears of rule %s has no effect: what its pattern reads is never a login", r.Name)
-	} else if r.Clears && named && allIn(m.Services, []string{"http"}) {
+	case named && allIn(m.Services, []string{"http"}):
 		in.warn(r.Line, "leave out clears", "clears of rule %s has no effect: an access log shows no logins", r.Name)
+	case named && allIn(m.Services, noLogins):
+		in.warn(r.Line, "leave out clears", "clears of rule %s has no effect: the log of %s shows no successful logins", r.Name, m.Services[0])
 	}
 }
+
+// noLogins are services that never write a line of a successful login.
+var noLogins = []string{"http", "nginx", "apache", "lighttpd", "haproxy", "squid", "varnish", "coraza", "suhosin", "netfilter", "named", "postgrey", "sshguard", "fail2ban"}
+
+// own are the fields that have a place of their own in an event, by what they
+// are called in formats with named fields and in patterns; the others are fields.
+var (
+	ownInRecords  = []string{"user", "ip", "method", "path", "uri", "query", "agent", "referrer", "host", "status", "message", "source", "service", "time", "request", "error", "event", "success", "outcome", "forwarded"}
+	ownInPatterns = []string{"user", "ip", "time", "conn"}
+)
+
+var groupRE = regexp.MustCompile(`\(\?P?<(\w+)>`)
+
+// groups are the named groups of the rule's pattern.
+func (r *Rule) groups() (names []string) {
+	if r.Pattern != nil {
+		for _, m := range groupRE.FindAllStringSubmatch(r.Pattern.Text, -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
+
+// lintFields warns of a field that is asked for where it never is: a name with
+// its own place among the others, or a group of a pattern among those.
+func lintFields(in *sink, s *Set, r *Rule) {
+	parts := slices.Clone(r.Key)
+	for _, l := range r.Levels {
+		parts = append(parts, l.Of...)
+	}
+	own, groups := ownInRecords, r.groups()
+	if r.Pattern != nil {
+		own = ownInPatterns
+	}
+	misplaced := func(name string) bool {
+		captured := func(o *Rule) bool { return o.Pattern != nil && slices.Contains(o.groups(), name) }
+		return slices.Contains(own, name) && (slices.Contains(ownInPatterns, name) || !slices.ContainsFunc(s.Rules, captured))
+	}
+	grouped := func(name string) bool {
+		return r.Pattern != nil && slices.Contains(groups, name) && !slices.Contains(own, name)
+	}
+	for _, c := range r.Match.Conds {
+		if name, is := strings.CutPrefix(c.Field, "fields "); is && misplaced(name) {
+			in.warn(r.Line, "match: {"+name+": …}", "rule %s can never match: %s is not among fields, because the name is reserved", r.Name, name)
+		} else if !is && grouped(c.Field) {
+			in.warn(r.Line, "match: {fields: {"+c.Field+": …}}", "rule %s can never match: its pattern's group %s is among fields", r.Name, c.Field)
+		}
+	}
+	for _, p := range parts {
+		if p.By == ByField && misplaced(p.Name) {
+			in.warn(r.Line, "key: "+cmp.Or(map[string]string{"ip": "prefix"}[p.Name], p.Name), "rule %s never counts: %s is not among fields, because the name is reserved", r.Name, p.Name)
+		} else if p.Name == "" && grouped(p.String()) {
+			in.warn(r.Line, "key: field "+p.String(), "rule %s never counts: its pattern's group %s is among fields", r.Name, p)
+		}
+	}
+}
+
+// lintFlags warns of flags that nobody reads: no rule, not the check for proxies,
+// no metrics and no other program by the files of flags.
+func lintFlags(in *sink, s *Set, r *Rule) {
+	if s.Listen.Check.Addr != "" || s.Listen.Metrics.Addr != "" || s.FlagFiles {
+		return
+	}
+	told := map[string]bool{}
+	for _, l := range r.Levels {
+		for _, a := range l.Then {
+			read := func(o *Rule) bool {
+				return slices.ContainsFunc(o.When, func(w When) bool { return w.Flag == a.Flag })
+			}
+			if a.Kind == RaiseFlag && !told[a.Flag] && !slices.ContainsFunc(s.Rules, read) {
+				told[a.Flag] = true
+				in.warn(r.Line, "when: {flag: "+a.Flag+", capacity: 1} in a rule, listen: {check: …}, or flags: {dir: "+s.Flags.Dir+"}", "rule %s raises the flag %s, but nothing reads it", r.Name, a.Flag)
+			}
+		}
+	}
+}
+
+// lintIdle warns of a rule that only blocks, and only after another rule has.
+func lintIdle(in *sink, s *Set, r *Rule) {
+	before := true
+	for _, o := range s.Rules {
+		if o == r {
+			before = false
+			continue
+		}
+		if len(r.Levels) != 1 || r.Ready != "" || !before && len(o.Levels) == 1 && r.Levels[0].covers(&o.Levels[0], r, o) {
+			continue // the later of two that are equal has the warning
+		}
+		if blocks(o) && o.counted == r.counted && o.Pattern == nil && o.Key.String() == r.Key.String() && o.Prefix == r.Prefix && len(r.When)+len(o.When) == 0 && r.Tiers == nil && o.Tiers == nil &&
+			slices.ContainsFunc(o.Levels, func(l Level) bool { return l.covers(&r.Levels[0], o, r) }) {
+			in.warn(r.Line, "", "rule %s changes nothing: rule %s counts the same, blocks as early and for as long", r.Name, o.Name)
+			return
+		}
+	}
+}
+
+// covers reports whether k, of rule kr, blocks nothing that l, of rule lr, does
+// not.
+func (l *Level) covers(k *Level, lr, kr *Rule) bool {
+	plain := func(l *Level) bool {
+		return l.Kind == Bucket && !l.PerConn && len(l.Then) == 1 && l.Then[0].Kind == Block && l.Then[0].Action == "" && !l.Then[0].Cut && len(l.Then[0].Ports) == 0
+	}
+	wl, wk := l.WeightIn(lr), k.WeightIn(kr)
+	return plain(l) && plain(k) && l.Capacity <= k.Capacity && l.Leak >= k.Leak && l.TTL == k.TTL && l.Multiply == k.Multiply && l.Max == k.Max &&
+		wl.simple() && wk.simple() && wl.Base >= wk.Base && (!lr.Clears || kr.Clears)
+}
+
+// simple reports whether all events weigh the same.
+func (w *Weight) simple() bool { return w.Kinds == [8]int{} && w.exact == nil && w.conds == nil }
 
 // FirstMatch reports whether the rule blocks at its first match, because it has
 // no bucket and no window.

@@ -203,10 +203,10 @@ func TestFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const rule = "rules:\n  - {name: %, match: {outcome: failure}, bucket: {capacity: 1, leak: 1m}}\n"
-	write("rules.yaml", "sources: [auth]\n"+strings.Replace(rule, "%", "main", 1))
-	write("rules.d/10-a.yaml", "allow: [192.0.2.1]\n"+strings.Replace(rule, "%", "a", 1))
-	write("rules.d/20-b.yaml", "sources: [{file: b.log}]\n"+strings.Replace(rule, "%", "b", 1))
+	const rule = "rules:\n  - {name: %, match: {user: %}, bucket: {capacity: 1, leak: 1m}}\n"
+	write("rules.yaml", "sources: [auth]\n"+strings.ReplaceAll(rule, "%", "main"))
+	write("rules.d/10-a.yaml", "allow: [192.0.2.1]\n"+strings.ReplaceAll(rule, "%", "a"))
+	write("rules.d/20-b.yaml", "sources: [{file: b.log}]\n"+strings.ReplaceAll(rule, "%", "b"))
 	write("rules.d/ignored.txt", "nonsense")
 	s, problems := Load(filepath.Join(dir, "rules.yaml"))
 	if s == nil || len(problems) != 0 {
@@ -215,7 +215,7 @@ func TestFolder(t *testing.T) {
 	if len(s.Rules) != 3 || len(s.Files) != 3 || len(s.Allow.Prefixes) != 1 || s.Sources[1].Path != filepath.Join(dir, "rules.d/b.log") {
 		t.Errorf("got %d rules of %v, sources %+v", len(s.Rules), s.Files, s.Sources)
 	}
-	write("rules.d/30-c.yaml", "block: {ttl: 1h}\n"+strings.Replace(rule, "%", "a", 1))
+	write("rules.d/30-c.yaml", "block: {ttl: 1h}\n"+strings.ReplaceAll(rule, "%", "a"))
 	s, problems = Load(filepath.Join(dir, "rules.yaml"))
 	if s != nil || len(problems) != 2 {
 		t.Fatalf("two mistakes: got %v", problems)

@@ -291,28 +291,45 @@ func (w *Weight) Most() int {
 	return n
 }
 
-// Why tells what keeps the match from taking an event, "" when nothing does.
-// known tells whether the event's user is known-good there.
-func (m *Match) Why(ev *parse.Event, o *source.Origin, known bool) string {
+// Why says what keeps the match from taking an event: one reason for each of its
+// conditions that fails. known says whether the event's user is known-good there.
+func (m *Match) Why(ev *parse.Event, o *source.Origin, known bool) (reasons []string) {
+	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
 	switch {
-	case !m.Serves(ev.Service):
-		if m.Except {
-			return fmt.Sprintf("it excludes the service %s", ev.Service)
-		}
-		return fmt.Sprintf("the service is %s, not %s", ev.Service, strings.Join(m.Services, " or "))
-	case m.Outcomes != 0 && m.Outcomes&(1<<ev.Outcome) == 0:
-		return fmt.Sprintf("the outcome is %s, not %s", ev.Outcome, maskWords(m.Outcomes, outcomeWords))
-	case m.Kinds != 0 && m.Kinds&(1<<ev.Kind) == 0:
-		return fmt.Sprintf("the kind is %s, not %s", kindWords[ev.Kind], maskWords(m.Kinds, kindWords))
-	case m.Known != nil && *m.Known != known:
-		return fmt.Sprintf("known-good is %v", known)
+	case m.Serves(ev.Service):
+	case m.Except:
+		add("it excludes the service %s", ev.Service)
+	default:
+		add("the service is %s, not %s", ev.Service, strings.Join(m.Services, " or "))
+	}
+	if m.Outcomes != 0 && m.Outcomes&(1<<ev.Outcome) == 0 {
+		add("the outcome is %s, not %s", ev.Outcome, maskWords(m.Outcomes, outcomeWords))
+	}
+	if m.Kinds != 0 && m.Kinds&(1<<ev.Kind) == 0 {
+		add("the kind is %s, not %s", kindWords[ev.Kind], maskWords(m.Kinds, kindWords))
+	}
+	if m.Known != nil && *m.Known != known {
+		add("known-good is %v", known)
 	}
 	for i := range m.Conds {
 		if c := &m.Conds[i]; !c.holds(ev, o) {
-			return c.why(ev, o)
+			reasons = append(reasons, c.why(ev, o))
 		}
 	}
-	return ""
+	return reasons
+}
+
+// Nearly reports whether a single condition keeps the match from an event, and
+// others hold. The service of a rule's own pattern is no such condition.
+func (r *Rule) Nearly(ev *parse.Event, reasons []string) bool {
+	m := &r.Match
+	conditions := len(m.Conds)
+	for _, has := range []bool{m.Services != nil, m.Outcomes != 0, m.Kinds != 0, m.Known != nil} {
+		if has {
+			conditions++
+		}
+	}
+	return len(reasons) == 1 && conditions > 1 && (r.Pattern == nil || m.Serves(ev.Service))
 }
 
 func maskWords(mask uint8, words []string) string {

@@ -298,11 +298,11 @@ func TestConditionsThatPickNothing(t *testing.T) {
 // More different sources than one source holds never come together.
 func TestSpreadWithinOneSource(t *testing.T) {
 	for rule, want := range map[string]string{
-		"window: {distinct: address, over: 20, within: 1h}":                                        "can never breach for IPv4: a /28 contains only 16 addresses",
-		"prefix: {ipv4: 24, ipv6: 124}, window: {distinct: address, over: 20, within: 1h}":         "can never breach for IPv6: a /124 contains only 16 addresses",
-		"key: address, window: {distinct: prefix, over: 2, within: 1h}":                            "can never breach: there is only one prefix for each address",
-		"window: {distinct: address, over: 15, within: 1h}":                                        "",
-		"key: user, window: {distinct: address, over: 20, within: 1h}, then: [{flag: f, for: 1h}]": "",
+		"window: {distinct: address, over: 20, within: 1h}":                                           "can never breach for IPv4: a /28 contains only 16 addresses",
+		"prefix: {ipv4: 24, ipv6: 124}, window: {distinct: address, over: 20, within: 1h}":            "can never breach for IPv6: a /124 contains only 16 addresses",
+		"key: address, window: {distinct: prefix, over: 2, within: 1h}":                               "can never breach: there is only one prefix for each address",
+		"window: {distinct: address, over: 15, within: 1h}":                                           "",
+		"key: user, window: {distinct: address, over: 20, within: 1h}, then: [{lockdown: {for: 1h}}]": "",
 	} {
 		_, problems := LoadBytes("x", []byte("sources: [auth]\nrules:\n  - {name: a, match: {outcome: failure}, "+rule+"}\n"), "")
 		got := ""
@@ -322,11 +322,11 @@ func TestSpreadWithinOneSource(t *testing.T) {
 // A network that gives more room than there can be is warned of.
 func TestTooMuchRoom(t *testing.T) {
 	for text, want := range map[string]string{
-		"networks: {10.0.0.0/8: {capacity: x999999}}\nrules: [{name: a, match: {outcome: failure}, bucket: {capacity: 1000, leak: 1h}}]\n":         "a capacity of 999999000, in 10.0.0.0/8, a full bucket would take longer than 700d to drain",
-		"networks: {10.0.0.0/8: {capacity: x20}}\nrules: [{name: a, match: {outcome: failure}, window: {over: 9999, within: 1h}}]\n":               "a window counts up to 65535, not up to 199980",
-		"networks: {10.0.0.0/8: {capacity: x20}}\nrules: [{name: a, match: {outcome: failure}, bucket: {capacity: 50, leak: 1h}}]\n":               "",
-		"networks: {10.0.0.0/8: {capacity: 2}}\nrules: [{name: a, match: {outcome: failure}, bucket: {capacity: 3, leak: 170d}}]\n":                "",
-		"networks: {10.0.0.0/8: {capacity: x999999}}\nrules: [{name: a, key: all, then: [{flag: f, for: 1h}], bucket: {capacity: 9, leak: 1h}}]\n": "",
+		"networks: {10.0.0.0/8: {capacity: x999999}}\nrules: [{name: a, match: {outcome: failure}, bucket: {capacity: 1000, leak: 1h}}]\n":            "a capacity of 999999000, in 10.0.0.0/8, a full bucket would take longer than 700d to drain",
+		"networks: {10.0.0.0/8: {capacity: x20}}\nrules: [{name: a, match: {outcome: failure}, window: {over: 9999, within: 1h}}]\n":                  "a window counts up to 65535, not up to 199980",
+		"networks: {10.0.0.0/8: {capacity: x20}}\nrules: [{name: a, match: {outcome: failure}, bucket: {capacity: 50, leak: 1h}}]\n":                  "",
+		"networks: {10.0.0.0/8: {capacity: 2}}\nrules: [{name: a, match: {outcome: failure}, bucket: {capacity: 3, leak: 170d}}]\n":                   "",
+		"networks: {10.0.0.0/8: {capacity: x999999}}\nrules: [{name: a, key: all, then: [{lockdown: {for: 1h}}], bucket: {capacity: 9, leak: 1h}}]\n": "",
 	} {
 		s, problems := LoadBytes("x", []byte("sources: [auth]\n"+text), "")
 		got := ""

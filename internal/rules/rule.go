@@ -29,7 +29,9 @@ type Rule struct {
 	Ready string
 	File  string
 	Line  int
-	Text  string // as it is written, YAML; shortened to some kilobytes
+	// Warnings are those of check about this rule.
+	Warnings []Problem
+	Text     string // as it is written, YAML; shortened to some kilobytes
 	// counted is what Match and Pattern say, in one notation.
 	counted string
 }

@@ -38,6 +38,9 @@ type Set struct {
 	Rules          []*Rule
 	// Ready names the ready rules that are on, in order.
 	Ready []string
+	// FlagFiles says that the file names the folder of flags: other programs read
+	// them there.
+	FlagFiles bool
 	// Files are the files this Set was read from, absolute: the rules, rules.d,
 	// tiers. The globs of Allow and Deny are not among them.
 	Files []string
@@ -128,7 +131,8 @@ type Source struct {
 	Units, Identifiers, Containers, Matches []string
 	// Ready is the ready rule that brought it, empty when the file names it.
 	Ready string
-	Line  int // in the rules file
+	In    string // the rules file that lists it
+	Line  int    // there
 }
 
 // Client says who the client is when a proxy stands before the server.

@@ -46,6 +46,7 @@ var may = map[string][]string{
 	"firewall/wallproc":  {"addr", "firewall", "firewall/base"},
 	"pipeline":           {"detect", "ledger", "parse", "parse/pack", "rules", "session", "source"},
 	"replay":             {"addr", "detect", "ledger", "parse", "pipeline", "rules", "source"},
+	"tune":               {"addr", "bucket", "detect", "ledger", "parse", "pipeline", "replay", "rules", "source"},
 	"export":             {"addr", "atomicfile", "firewall"},
 	"httpd":              {"atomicfile"},
 	"feed":               {"addr", "export", "firewall", "httpd"},
@@ -58,7 +59,7 @@ var may = map[string][]string{
 	"doctor":             {"control", "protect", "rules", "source"},
 	"migrate":            {"parse/pack"},
 	"daemon":             {"addr", "control", "detect", "export", "feed", "firewall", "firewall/held", "httpd", "ledger", "metrics", "notify", "parse", "pipeline", "protect", "rules", "source", "web"},
-	"cmd":                {"atomicfile", "control", "daemon", "detect", "doctor", "export", "firewall", "firewall/registry", "firewall/wallproc", "httpd", "migrate", "notify", "parse", "pipeline", "priv", "replay", "rules", "session", "source"},
+	"cmd":                {"atomicfile", "control", "daemon", "detect", "doctor", "export", "firewall", "firewall/registry", "firewall/wallproc", "httpd", "migrate", "notify", "parse", "pipeline", "priv", "replay", "rules", "session", "source", "tune"},
 	"docs":               {"rules"},
 	"docs/gen":           {},
 }

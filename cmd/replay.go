@@ -46,14 +46,20 @@ and compressed files are sorted by the time of their content.`,
 	f := c.Flags()
 	f.StringVar(&o.config, "config", "", "rules file (default "+DefaultRules+", or the built-in rules)")
 	f.StringVar(&o.against, "against", "", "a second rules file: show which blocks it would add, drop or change")
+	o.inputFlags(c)
+	f.BoolVar(&o.stats, "stats", false, "print speed and time spent on standard error")
+	return c
+}
+
+// inputFlags are the flags about what is read.
+func (o *replayOptions) inputFlags(c *cobra.Command) {
+	f := c.Flags()
 	f.StringVar(&o.since, "since", "", "ignore earlier lines: 24h, 7d, 2026-11-20 or 2026-11-20T09:00:00Z")
 	f.StringVar(&o.until, "until", "", "ignore lines from this time on, written like --since")
 	f.StringVar(&o.as, "as", "", "read the files as this source of the rules: its format, service, zone and client")
 	f.StringVar(&o.zone, "zone", "", "time zone of timestamps without one (default: the machine's)")
 	f.StringVar(&o.service, "service", "", "the service that wrote the files (nginx, gitea, syslog…), for files that no source lists")
 	f.StringVar(&o.format, "format", "", "the format of access logs, for files that no source lists")
-	f.BoolVar(&o.stats, "stats", false, "print speed and time spent on standard error")
-	return c
 }
 
 func runReplay(ctx context.Context, e *env, o replayOptions, files []string) error {

@@ -154,16 +154,7 @@ type Past struct {
 // ApplyAt is Apply of lines of the past: the time is that of the line. It returns
 // how many lines were left out because of their time.
 func (m *Machine) ApplyAt(r *Reader, p Past) (skipped int) {
-	last := -1
-	for i := range r.events {
-		it := &r.events[i]
-		if it.Time < p.From && p.From != 0 || it.Time >= p.Until && p.Until != 0 {
-			if it.line != last && it.held == nil {
-				skipped++
-			}
-			last = it.line
-			continue
-		}
+	return r.between(p.From, p.Until, func(it *item) {
 		now := time.Unix(0, it.Time)
 		if next := m.Ledger.NextExpiry(); !next.IsZero() && now.After(next) {
 			m.Ledger.Pass(now)
@@ -173,8 +164,7 @@ func (m *Machine) ApplyAt(r *Reader, p Past) (skipped int) {
 		if p.Seen != nil {
 			p.Seen(&it.Event, it.text(r.batch), m.Engine.Stopped() != before)
 		}
-	}
-	return skipped
+	})
 }
 
 // count adds the batch to its origin's counters.

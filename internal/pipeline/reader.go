@@ -215,6 +215,29 @@ func (r *Reader) Each(f func(ev *parse.Event)) {
 	}
 }
 
+// Between calls f for the joined events of the last batch whose time lies within
+// from, and before until (Unix nanoseconds; 0: no bound), in order. It returns how
+// many lines were left out. Both arguments are valid during the call.
+func (r *Reader) Between(from, until int64, f func(ev *parse.Event, line *source.Line)) (skipped int) {
+	return r.between(from, until, func(it *item) { f(&it.Event, it.text(r.batch)) })
+}
+
+func (r *Reader) between(from, until int64, f func(*item)) (skipped int) {
+	last := -1
+	for i := range r.events {
+		it := &r.events[i]
+		if it.Time < from && from != 0 || it.Time >= until && until != 0 {
+			if it.line != last && it.held == nil {
+				skipped++
+			}
+			last = it.line
+			continue
+		}
+		f(it)
+	}
+	return skipped
+}
+
 // next makes room for one more event, reusing the memory of an earlier batch.
 func (r *Reader) next() *item {
 	if n := len(r.events); n < cap(r.events) {

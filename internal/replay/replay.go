@@ -81,12 +81,38 @@ type slot struct {
 // order, so that the outcome does not depend on the number of cores. It
 // touches no wall and no state, and blocks until done.
 func Run(ctx context.Context, o Options, emit func(Answer) error) (Summary, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	r, err := newReplay(o, emit)
 	if err != nil {
 		return Summary{}, err
 	}
+	if err = r.run(ctx); err != nil {
+		return r.sum, err
+	}
+	r.sum.Prevented = r.machine.Engine.Stopped()
+	r.sum.Rules, r.sum.GoodHit = r.tally.summaries()
+	if n := r.tally.note(); n != "" {
+		r.sum.Notes = append(r.sum.Notes, n)
+	}
+	return r.sum, nil
+}
+
+// Read reads the files as Run does and calls each for every event, joined to its
+// connection, in order; its arguments are valid during the call. Nothing is
+// counted. An error of each ends it.
+func Read(ctx context.Context, o Options, each func(*parse.Event, *source.Origin, *source.Line) error) (Summary, error) {
+	r, err := newReplay(o, nil)
+	if err != nil {
+		return Summary{}, err
+	}
+	r.each = each
+	err = r.run(ctx)
+	return r.sum, err
+}
+
+// run reads, parses, joins and judges all files.
+func (r *replay) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	begin := time.Now()
 	work, ordered, joined := make(chan *slot, cap(r.free)), make(chan *slot, cap(r.free)), make(chan *slot, cap(r.free))
 	for range r.sum.Workers {
@@ -106,30 +132,26 @@ func Run(ctx context.Context, o Options, emit func(Answer) error) (Summary, erro
 		close(ordered)
 		read <- err
 	}()
-	err = r.judge(joined, cancel)
+	err := r.judge(joined, cancel)
 	if e := <-read; err == nil {
 		err = e
 	}
-	r.sum.Prevented = r.machine.Engine.Stopped()
-	r.sum.Rules, r.sum.GoodHit = r.tally.summaries()
-	if n := r.tally.note(); n != "" {
-		r.sum.Notes = append(r.sum.Notes, n)
-	}
 	r.sum.Wall = time.Since(begin)
-	return r.sum, err
+	return err
 }
 
 type replay struct {
 	opt     Options
 	emit    func(Answer) error
-	as      int // the index of Options.As
+	each    func(*parse.Event, *source.Origin, *source.Line) error // of Read; nil: Run
+	as      int                                                    // the index of Options.As
 	tally   *tally
 	kit     *pipeline.Kit
 	machine *pipeline.Machine
 	free    chan *slot
 	sum     Summary
 	last    []Answer // of the last breach
-	err     error    // of emit
+	err     error    // of emit or each
 }
 
 func newReplay(o Options, emit func(Answer) error) (*replay, error) {
@@ -274,11 +296,20 @@ func (r *replay) apply(s *slot) error {
 
 // applyLines counts the events that rd read last.
 func (r *replay) applyLines(rd *pipeline.Reader) {
-	origin := rd.Origin()
-	skipped := r.machine.ApplyAt(rd, pipeline.Past{
-		From: instant(r.opt.Since), Until: instant(r.opt.Until), Emit: r.breach,
-		Seen: func(ev *parse.Event, line *source.Line, stopped bool) { r.tally.event(ev, origin, line, stopped) },
-	})
+	origin, from, until := rd.Origin(), instant(r.opt.Since), instant(r.opt.Until)
+	var skipped int
+	if r.each != nil {
+		skipped = rd.Between(from, until, func(ev *parse.Event, line *source.Line) {
+			if r.err == nil {
+				r.err = r.each(ev, origin, line)
+			}
+		})
+	} else {
+		skipped = r.machine.ApplyAt(rd, pipeline.Past{
+			From: from, Until: until, Emit: r.breach,
+			Seen: func(ev *parse.Event, line *source.Line, stopped bool) { r.tally.event(ev, origin, line, stopped) },
+		})
+	}
 	r.sum.Skipped += uint64(skipped)
 	r.sum.Events -= min(uint64(skipped), r.sum.Events)
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"stoplog/internal/f2b"
 )
 
 // filter is what a jail's filter says, with all names filled in.
@@ -40,29 +42,28 @@ func (m *importer) readFilter(name string, params map[string]string) (f filter, 
 	if name == "" || strings.ContainsAny(name, "/\\") || strings.HasPrefix(name, ".") {
 		return f, false
 	}
-	c := newIni()
+	c := f2b.NewConf()
 	base := filepath.Join(m.dir, "filter.d", name)
-	found = c.load(base+".conf", 0)
-	local := c.load(base+".local", 0)
-	m.notes = append(m.notes, c.problems...)
-	if !found && !local {
+	found = c.LoadAll(base + ".conf")
+	m.problems(c.Problems)
+	if !found {
 		return f, false
 	}
 	given := map[string]string{"__prefix_line": prefixMark}
 	for k, v := range params {
 		given[k] = v
 	}
-	s := scope{conf: c, section: "Definition", params: given}
+	s := f2b.Scope{Conf: c, Section: "Definition", Params: given}
 	text := func(key string) string {
-		v, o, err := s.get(key)
+		v, o, err := s.Get(key)
 		if err != nil {
 			m.note(o, "%s of filter %s: %v", key, name, err)
 			return ""
 		}
 		return m.fillTags(s, v)
 	}
-	if o := s.find("failregex"); o != nil {
-		f.file, f.line = o.file, o.line
+	if o := s.Find("failregex"); o != nil {
+		f.file, f.line = o.File, o.Line
 	} else {
 		f.file = base + ".conf"
 	}
@@ -97,27 +98,27 @@ var tagRE = regexp.MustCompile(`<([A-Za-z_][\w./-]*)>`)
 
 // fillTags replaces <name> by the definition of that name, the innermost
 // first: <mdre-<mode>> needs that. What is no definition stays.
-func (m *importer) fillTags(s scope, text string) string {
-	for range maxNesting {
+func (m *importer) fillTags(s f2b.Scope, text string) string {
+	for range 30 {
 		next := tagRE.ReplaceAllStringFunc(text, func(tag string) string {
 			name := strings.ToLower(tag[1 : len(tag)-1])
 			if isReserved(name) {
 				return tag
 			}
-			if v, ok := s.params[name]; ok {
+			if v, ok := s.Params[name]; ok {
 				return v
 			}
 			in := s
 			if section, rest, ok := strings.Cut(name, "/"); ok {
-				in.section, name = section, rest
+				in.Section, name = section, rest
 			}
-			v, o, err := in.get(name)
+			v, o, err := in.Get(name)
 			if err != nil || o == nil {
 				return tag
 			}
 			return v
 		})
-		if next == text || len(next) > maxValue {
+		if next == text || len(next) > 256<<10 {
 			return next
 		}
 		text = next

@@ -9,12 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"stoplog/internal/f2b"
 )
 
 // jail is one enabled section of fail2ban's jail.conf, as a rule needs it.
 type jail struct {
 	name      string
-	at        *option // where it is switched on
+	at        *f2b.Option // where it is switched on
 	filter    string
 	params    map[string]string
 	logs      []string
@@ -27,37 +29,27 @@ type jail struct {
 	maxTime   time.Duration
 	ports     []string
 	ignore    []string
-	ignoreAt  *option
+	ignoreAt  *f2b.Option
 	match     string // journalmatch
 }
 
 // readJails reads jail.conf and what is laid over it, in fail2ban's order.
-func readJails(dir string) *ini {
-	c := newIni()
-	c.load(filepath.Join(dir, "jail.conf"), 0)
-	for _, kind := range []string{"conf", "local"} {
-		if kind == "local" {
-			c.load(filepath.Join(dir, "jail.local"), 0)
-		}
-		names, _ := filepath.Glob(filepath.Join(dir, "jail.d", "*."+kind))
-		slices.Sort(names)
-		for _, n := range names {
-			c.load(n, 0)
-		}
-	}
+func readJails(dir string) *f2b.Conf {
+	c := f2b.NewConf()
+	c.LoadAll(filepath.Join(dir, "jail.conf"))
 	return c
 }
 
 // jails turns the enabled sections into jails.
-func (m *importer) jails(c *ini) []jail {
+func (m *importer) jails(c *f2b.Conf) []jail {
 	var out []jail
-	for _, name := range c.order {
+	for _, name := range c.Order {
 		if name == "DEFAULT" || name == "INCLUDES" {
 			continue
 		}
-		s := scope{conf: c, section: name, params: map[string]string{
+		s := f2b.Scope{Conf: c, Section: name, Params: map[string]string{
 			"__name__": name, "fail2ban_version": "1", "fail2ban_confpath": m.dir}}
-		on, at, err := s.get("enabled")
+		on, at, err := s.Get("enabled")
 		if err != nil || at == nil || !truth(on) {
 			continue
 		}
@@ -70,12 +62,12 @@ func truth(s string) bool {
 	return slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(s))
 }
 
-func (m *importer) jail(s scope, at *option) jail {
-	j := jail{name: ruleName(s.section), at: at, factor: 1}
+func (m *importer) jail(s f2b.Scope, at *f2b.Option) jail {
+	j := jail{name: ruleName(s.Section), at: at, factor: 1}
 	text := func(key string) string {
-		v, o, err := s.get(key)
+		v, o, err := s.Get(key)
 		if err != nil {
-			m.note(o, "%s of %s: %v", key, s.section, err)
+			m.note(o, "%s of %s: %v", key, s.Section, err)
 		}
 		return v
 	}
@@ -93,7 +85,7 @@ func (m *importer) jail(s scope, at *option) jail {
 	}
 	j.ports = m.ports(s)
 	j.ignore = strings.FieldsFunc(text("ignoreip"), func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '\t' })
-	if j.ignoreAt = s.find("ignoreip"); j.ignoreAt == nil {
+	if j.ignoreAt = s.Find("ignoreip"); j.ignoreAt == nil {
 		j.ignoreAt = at
 	}
 	if elsewhere[j.filter] == "" {
@@ -103,29 +95,29 @@ func (m *importer) jail(s scope, at *option) jail {
 }
 
 // unsupported tells of settings that have no like here.
-func (m *importer) unsupported(s scope) {
+func (m *importer) unsupported(s f2b.Scope) {
 	for _, u := range []struct{ key, why string }{
 		{"ignorecommand", "not supported; use allow, which can also name files and rereads them when they change"},
 		{"bantime.formula", "formulas are not supported; each repeat multiplies the ttl"},
 		{"bantime.multipliers", "lists are not supported; each repeat multiplies the ttl by one factor"},
 		{"bantime.overalljails", "not needed: repeats of a prefix are counted over all rules"},
 	} {
-		v, o, err := s.get(u.key)
+		v, o, err := s.Get(u.key)
 		if err == nil && v != "" && !strings.EqualFold(v, "false") {
-			m.note(o, "%s of %s: %s", u.key, s.section, u.why)
+			m.note(o, "%s of %s: %s", u.key, s.Section, u.why)
 		}
 	}
-	if v, o, err := s.get("ignoreself"); err == nil && o != nil && !truth(v) {
-		m.note(o, "ignoreself of %s: stoplog never blocks the machine's own addresses", s.section)
+	if v, o, err := s.Get("ignoreself"); err == nil && o != nil && !truth(v) {
+		m.note(o, "ignoreself of %s: stoplog never blocks the machine's own addresses", s.Section)
 	}
-	v, o, err := s.get("action")
+	v, o, err := s.Get("action")
 	if err != nil || o == nil {
 		return
 	}
 	for _, line := range strings.Split(v, "\n") {
 		name := actionRE.FindString(strings.TrimSpace(line))
 		if name != "" && !isBlocking(name) && !strings.Contains(line[:strings.IndexByte(line+"[", '[')], "=") {
-			m.note(o, "action %s of %s: not converted; use notify (webhook, e-mail, exec)", name, s.section)
+			m.note(o, "action %s of %s: not converted; use notify (webhook, e-mail, exec)", name, s.Section)
 		}
 	}
 }
@@ -142,39 +134,39 @@ func isBlocking(action string) bool {
 	return action == "%(banaction)s"
 }
 
-func (m *importer) number(s scope, key string, other int) int {
-	v, o, err := s.get(key)
+func (m *importer) number(s f2b.Scope, key string, other int) int {
+	v, o, err := s.Get(key)
 	if err != nil || o == nil {
 		return other
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(v))
 	if err != nil || n < 1 || n > 10_000 {
-		m.note(o, "%s of %s: %.40q is not supported; using %d", key, s.section, v, other)
+		m.note(o, "%s of %s: %.40q is not supported; using %d", key, s.Section, v, other)
 		return other
 	}
 	return n
 }
 
-func (m *importer) seconds(s scope, key string, other time.Duration) time.Duration {
-	v, o, err := s.get(key)
+func (m *importer) seconds(s f2b.Scope, key string, other time.Duration) time.Duration {
+	v, o, err := s.Get(key)
 	if err != nil || o == nil || v == "" {
 		return other
 	}
 	d, ok := parseTime(v)
 	if !ok {
-		m.note(o, "%s of %s: %.40q is not a valid time; using %s", key, s.section, v, other)
+		m.note(o, "%s of %s: %.40q is not a valid time; using %s", key, s.Section, v, other)
 		return other
 	}
 	return d
 }
 
 // ports turns port names into numbers; nil is all of them.
-func (m *importer) ports(s scope) []string {
-	v, o, err := s.get("port")
+func (m *importer) ports(s f2b.Scope) []string {
+	v, o, err := s.Get("port")
 	if err != nil || o == nil {
 		return nil
 	}
-	if b, _, err := s.get("banaction"); err == nil && wholeHost(b) {
+	if b, _, err := s.Get("banaction"); err == nil && wholeHost(b) {
 		return nil
 	}
 	var out []string
@@ -192,7 +184,7 @@ func (m *importer) ports(s scope) []string {
 		}
 		n, err := net.LookupPort("tcp", p)
 		if err != nil {
-			m.note(o, "port %.40q of %s: unknown service; blocking all ports", p, s.section)
+			m.note(o, "port %.40q of %s: unknown service; blocking all ports", p, s.Section)
 			return nil
 		}
 		out = appendNew(out, strconv.Itoa(n))

@@ -1,3 +1,5 @@
+// Package migrate turns fail2ban's configuration into rules. It only reads; what
+// it cannot convert it reports, with its place and reason.
 package migrate
 
 import (
@@ -7,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"stoplog/internal/f2b"
 )
 
 // Note is something that was not carried over, or not as it was, and why.
@@ -54,7 +58,7 @@ func Fail2ban(dir string) (Result, error) {
 		return Result{}, fmt.Errorf("no fail2ban configuration: %w", missing)
 	}
 	c := readJails(abs)
-	m.notes = append(m.notes, c.problems...)
+	m.problems(c.Problems)
 	jails := m.jails(c)
 	for _, j := range jails {
 		m.allow(j)
@@ -76,15 +80,21 @@ type importer struct {
 	limited bool // a rule closes some ports only
 }
 
-func (m *importer) note(o *option, format string, args ...any) {
+func (m *importer) note(o *f2b.Option, format string, args ...any) {
 	n := Note{File: filepath.Join(m.dir, "jail.conf"), Text: fmt.Sprintf(format, args...)}
 	if o != nil {
-		n.File, n.Line = o.file, o.line
+		n.File, n.Line = o.File, o.Line
 	}
 	m.notes = append(m.notes, n)
 }
 
-func (m *importer) noteOnce(o *option, format string, args ...any) {
+func (m *importer) problems(all []f2b.Problem) {
+	for _, p := range all {
+		m.notes = append(m.notes, Note{p.File, p.Line, p.Msg})
+	}
+}
+
+func (m *importer) noteOnce(o *f2b.Option, format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !m.told[text] {
 		m.told[text] = true
 		m.note(o, "%s", text)

@@ -226,7 +226,7 @@ func TestLoops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := notes(r); !strings.Contains(n, "eight levels deep") || !strings.Contains(n, "too deeply") {
+	if n := notes(r); !strings.Contains(n, "includes this one") || !strings.Contains(n, "too deeply") {
 		t.Errorf("loops are not told of:\n%s", n)
 	}
 }
@@ -273,7 +273,7 @@ func TestDebian(t *testing.T) {
 	}
 	set, r = imported(t, all)
 	told := notes(r)
-	for _, name := range readJails(all).order {
+	for _, name := range readJails(all).Order {
 		if name == "DEFAULT" || set.Find(name) != nil || strings.Contains(told, " "+name) {
 			continue
 		}

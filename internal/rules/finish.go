@@ -193,7 +193,11 @@ func (c *checker) answerFits(b *book, in *sink, d *draft, l *Level, a *Answer) {
 	switch a.Kind {
 	case Block:
 		if !d.Rule.Key.HasSource() {
-			in.fail(d.node, "then: [{block: contributors}], {flag: …} or {notify: …}", "rule %s counts by %s: there is no source to block", clip(d.Name), d.Rule.Key)
+			hint := "then: [{flag: suspect, for: 1h}], or [{notify: ops}]"
+			if l.Kind == Distinct && l.Of.HasSource() {
+				hint = "then: [{block: contributors}]"
+			}
+			in.fail(d.node, hint, "rule %s counts by %s: there is no source to block", clip(d.Name), d.Rule.Key)
 		}
 		if a.Action != "" && a.Action != "drop" && b.Firewall.Hook == "prerouting" {
 			in.fail(d.node, "hook: input", "%s does not work in prerouting", a.Action)
@@ -269,7 +273,7 @@ func (c *checker) patternOf(in *sink, d *draft) {
 	p.Services, d.Match.Except = d.Match.Services, false
 	d.Match.Services = []string{d.Name}
 	if d.Rule.Key.HasSource() && !hasIP {
-		in.failAt(p.Line, p.Column, "(?P<ip>…), or key: all", "the pattern has no group ip, but the rule counts by "+d.Rule.Key.String())
+		in.failAt(p.Line, p.Column, "(?P<ip>\\S+) in the place of the address", "the pattern has no group ip, but the rule counts by "+d.Rule.Key.String())
 	}
 }
 
@@ -351,7 +355,7 @@ func (c *checker) checkLists(b *book) {
 		}
 		if why := b.undeniable(p); why != "" {
 			hint := ""
-			if p.Bits() < b.Floor.Of(p.Addr()) {
+			if least := (Lens{8, 16}).Of(p.Addr()); p.Bits() >= least && p.Bits() < b.Floor.Of(p.Addr()) {
 				hint = "set floor: {…} if this is intended"
 			}
 			c.fail(b.of("deny"), hint, "deny contains %s, which is %s", p, why)

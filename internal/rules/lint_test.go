@@ -56,7 +56,7 @@ func TestNetworksOfEmbeddedIPv4(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", network, got, want)
 		}
 	}
-	if _, problems := LoadBytes("t.yaml", []byte("use: ssh\nnetworks:\n  \"::ffff:0:0/96\": {capacity: x20}\n"), ""); len(problems) != 1 || problems[0].Hint != "write it as IPv4" {
+	if _, problems := LoadBytes("t.yaml", []byte("use: ssh\nnetworks:\n  \"::ffff:0:0/96\": {capacity: x20}\n"), ""); len(problems) != 1 || problems[0].Hint != "did you mean 0.0.0.0/0?" {
 		t.Errorf("a mapped network: got %v", problems)
 	}
 }

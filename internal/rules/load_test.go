@@ -101,6 +101,137 @@ func TestEveryMistakeIsTold(t *testing.T) {
 	}
 }
 
+// fixes apply the hints of files in testdata/bad that say more than one word to
+// write: the first text becomes the second.
+var fixes = map[string][2]string{
+	"block-without-source":          {"key: user", "key: user, then: [{flag: suspect, for: 1h}]"},
+	"boolean-yes":                   {"yes", "true"},
+	"client-header":                 {`"X-Real-IP: "`, "x-forwarded-for"},
+	"colon":                         {"a: b", `"a: b"`},
+	"contributors-without-distinct": {"bucket: {capacity: 1, leak: 1m}", "window: {distinct: prefix, over: 10, within: 10m}"},
+	"double-quotes":                 {`"\S+"`, `'(?P<ip>\S+)'`},
+	"duration-order":                {"10m1h", "1h30m"},
+	"duration-unit":                 {"10min", "10m"},
+	"duration-without-unit":         {"10}", "10m}"},
+	"exec-relative":                 {"[notify-send, hello]", "[/usr/local/bin/notify-ops, --now]"},
+	"fields-of-combined":            {"format: combined", "format: json"},
+	"flag-name":                     {"Captcha!", "captcha"},
+	"glob":                          {"[x", "[x]"},
+	"listen-bare-v6":                {"[::1]:8080", "'[::1]:8080'"},
+	"listen-name":                   {"example.org", "localhost"},
+	"listen-no-addr":                {"clients:", "addr: 127.0.0.1:8080, clients:"},
+	"listen-port":                   {`"localhost"`, "127.0.0.1:8080"},
+	"nft-sets-without-table":        {"kind: nft", "kind: nft, table: inet filter"},
+	"no-wall":                       {"backend: []", "backend: auto"},
+	"notify-email":                  {`"ops"`, "ops@example.net"},
+	"notify-url":                    {"example.org", "https://example.org"},
+	"outcome-without-pattern":       {"outcome: failure", "match: {outcome: failure}"},
+	"pattern-no-ip":                 {"something bad$", `something bad (?P<ip>\S+)`},
+	"pattern-with-service":          {"{not: sshd}", "sshd"},
+	"percent":                       {"%h %l %u", `"%h %l %u"`},
+	"ports":                         {"ssh", "22"},
+	"prefix-wider-than-floor":       {"prefix:", "floor: {ipv4: 12}\nprefix:"},
+	"regex":                         {"(?!x)", "x"},
+	"reject-in-prerouting":          {"action: reject", "action: drop"},
+	"rule-is-ready":                 {"use: [ssh]", "use: [auto, -ssh]"},
+	"rule-wider-than-floor":         {"sources:", "floor: {ipv4: 12}\nsources:"},
+	"set-only-without-sets":         {"set-only", "set-only, sets: {kind: ipset, ipv4: NAME}"},
+	"size":                          {"64k", "64KiB"},
+	"source-zone":                   {"Mars/Olympus", "Europe/Zurich"},
+	"status-word":                   {"forbidden", "401-403"},
+	"tab":                           {"\t", "  "},
+	"then-flag-without-time":        {"{flag: x}", "{flag: x, for: 1h}"},
+	"then-reject-in-prerouting":     {"prerouting", "input"},
+	"tiers-without-by":              {"file:", "by: field customer, file:"},
+	"tiers-without-default":         {"file:", "default: x, file:"},
+	"tiers-without-tier":            {"default: x", "default: free, free: {capacity: 10, leak: 6s}"},
+	"warn-matches-everything":       {"name: a", "name: a, match: {outcome: failure}"},
+	"warn-no-rules":                 {"sources:", "use: auto\nsources:"},
+	"warn-no-sources":               {"rules:", "use: auto\nrules:"},
+	"warn-notify-nobody":            {"sources:", "notify: {ops: {webhook: https://example.org}}\nsources:"},
+	"warn-own-source":               {"service: shop", "service: shop, format: json"},
+	"warn-pattern-reads-nothing":    {"name: a", "name: a, match: {source: /srv/app/app.log}"},
+	"warn-probe-slow":               {"leak: 1h", "leak: 1m"},
+	"warn-source-without-service":   {"access.log}", "access.log, service: http}"},
+	"widen-over-floor":              {"widen:", "floor: {ipv4: 12}\nwiden:"},
+	"window-prefix-floor":           {"sources:", "floor: {ipv6: 24}\nsources:"},
+	"window-prefix-not-distinct":    {"{count: 5, within: 1d, prefix: {ipv6: 48}}", "{distinct: prefix, over: 8, within: 1d, prefix: {ipv6: 56}}"},
+	"window-prefix-one":             {"over: 0", "over: 8"},
+}
+
+var meantRE = regexp.MustCompile(`did you mean (\S+)\?|known: ([^,\s]+)`)
+
+// applied is the text with a problem's hint applied, "" when there is none.
+func applied(t *testing.T, base, text string, p Problem) string {
+	fix, ok := fixes[base]
+	if ok {
+		if !strings.Contains(text, fix[0]) {
+			t.Errorf("%s does not have %q", base, fix[0])
+		}
+		return strings.Replace(text, fix[0], fix[1], 1)
+	}
+	m := meantRE.FindStringSubmatch(p.Hint)
+	if m == nil {
+		return ""
+	}
+	if p.Warning { // at the rule
+		return strings.Replace(text, regexp.MustCompile(`"([^"]+)"`).FindStringSubmatch(p.Msg)[1], m[1]+m[2], 1)
+	}
+	lines := strings.Split(text, "\n")
+	line := lines[p.Line-1]
+	from := p.Column - 1
+	wrong := regexp.MustCompile(`"([^"]+)"( \(|$)`).FindStringSubmatch(p.Msg)
+	if wrong == nil || strings.Index(line[from:], wrong[1]) < 0 {
+		from, wrong = 0, regexp.MustCompile(`"([^"]+)"`).FindStringSubmatch(p.Msg)
+	}
+	if wrong == nil {
+		t.Fatalf("%s: nothing to replace: %v", base, p)
+	}
+	lines[p.Line-1] = line[:from] + strings.Replace(line[from:], wrong[1], m[1]+m[2], 1)
+	return strings.Join(lines, "\n")
+}
+
+// What check proposes is accepted when it is applied: of each file, the problem is
+// gone, and no new one comes.
+func TestProposalsAreAccepted(t *testing.T) {
+	names, _ := filepath.Glob("testdata/bad/*.yaml")
+	done := 0
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := strings.TrimSuffix(filepath.Base(name), ".yaml")
+		_, before := LoadBytes("t", text, "")
+		for _, p := range before {
+			if p.Hint == "" || base == "many-at-once" { // its mistakes have files of their own
+				continue
+			}
+			fixed := applied(t, base, string(text), p)
+			if fixed == "" {
+				t.Errorf("%s: the hint %q is not tried", base, p.Hint)
+				continue
+			}
+			done++
+			set, after := LoadBytes("t", []byte(fixed), "")
+			if set == nil && len(before) == 1 || len(before) > 1 && len(after) >= len(before) {
+				t.Errorf("%s: %q applied: %v", base, p.Hint, after)
+			}
+			for _, q := range after {
+				if q.Msg == p.Msg {
+					t.Errorf("%s: %q applied, and still: %v", base, p.Hint, q)
+				}
+			}
+			if fixes[base][0] != "" {
+				break // one change mends the file
+			}
+		}
+	}
+	if done < 60 {
+		t.Errorf("%d hints were tried", done)
+	}
+}
+
 // The example is the built-in default: it must be without even a warning.
 func TestExample(t *testing.T) {
 	s, problems := LoadBytes("rules.example.yaml", []byte(goodFiles(t)["rules.example.yaml"]), "")

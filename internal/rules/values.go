@@ -331,7 +331,10 @@ func readPrefix(t string) (p netip.Prefix, hint string, ok bool) {
 		return p, "", false
 	}
 	if p.Addr().Is4In6() {
-		return p, "write it as IPv4", false
+		if p.Bits() < 96 {
+			return p, "", false
+		}
+		return p, fmt.Sprintf("did you mean %s?", netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96).Masked()), false
 	}
 	if p != p.Masked() {
 		return p, fmt.Sprintf("did you mean %s?", p.Masked()), false

@@ -11,7 +11,7 @@ import (
 )
 
 // clocks are parsers that read nothing but times.
-var clocks = sync.Pool{New: func() any { return new(Parser) }}
+var clocks = sync.Pool{New: func() any { return &Parser{web: &web.Reader{}} }}
 
 // LineTime reads a line's own time in Unix nanoseconds, whatever wrote it: the
 // stamp at its start or behind a syslog priority, the stamp of an access log,

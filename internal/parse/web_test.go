@@ -218,3 +218,18 @@ func TestFormatBehindAHeader(t *testing.T) {
 		t.Errorf("got %v %v %s %s, want 192.0.2.7 nginx /x", ok, ev.Addr, ev.Service, ev.Path)
 	}
 }
+
+// Times behind other things than a timestamp are read without a parser, too.
+func TestTimesBehindOtherText(t *testing.T) {
+	want := time.Date(2026, 10, 10, 13, 55, 36, 0, time.UTC).UnixNano()
+	for _, line := range []string{
+		`192.0.2.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5`,
+		`{"time":"2026-10-10T13:55:36Z","msg":"x"}`,
+		`level=info time=2026-10-10T13:55:36Z msg=x`,
+		`{"log":"x\n","stream":"stdout","time":"2026-10-10T13:55:36Z"}`,
+	} {
+		if ns, ok := LineTime([]byte(line), webRef, time.UTC); !ok || ns != want {
+			t.Errorf("%s: got %d %v, want %d", line, ns, ok, want)
+		}
+	}
+}

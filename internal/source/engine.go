@@ -49,10 +49,10 @@ type engine struct {
 	first      bool // within the first scan
 	pending    int  // followers that existed at start and did not catch up
 	caughtUp   func()
-	fullTold   bool
+	fullNoted  bool
 	lastSweep  time.Time
 	lastMissed time.Time
-	busy       []*follower // those that are in haste
+	busy       []*follower // those that wakeByTimer
 
 	wake chan struct{} // capacity 1: something below is not empty
 
@@ -78,9 +78,9 @@ func (e *engine) wakeUp(f *follower) {
 	e.nudge()
 }
 
-// tellDir is called by dirWatch. Over a thousand untold events everything is
+// dirChanged is called by dirWatch. Over a thousand waiting events everything is
 // looked at instead.
-func (e *engine) tellDir(ev dirEvent) {
+func (e *engine) dirChanged(ev dirEvent) {
 	e.mu.Lock()
 	if len(e.events) >= 1000 {
 		e.events, ev = e.events[:0], dirEvent{}
@@ -115,7 +115,7 @@ func (e *engine) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-e.wake:
-		case <-e.breath():
+		case <-e.busyTimer():
 			e.lookAtBusy()
 		case <-timer.C:
 			e.sweep()
@@ -130,7 +130,7 @@ func (e *engine) tick() time.Duration {
 		return e.opts.Poll
 	}
 	for _, f := range e.list {
-		if f.polled {
+		if f.wakes == byPolling {
 			return e.opts.Poll
 		}
 	}
@@ -204,22 +204,28 @@ func (e *engine) visit(ctx context.Context, f *follower) {
 	e.bound(f)
 	e.pace(f, f.lines-before)
 	e.retire(f)
-	e.twins.setAlive(f.path, f.gone == nil)
+	e.twins.setAlive(f.path, f.why == nil)
 	f.showState()
 }
 
-// listen makes the kernel tell of changes to s, or f be polled.
+// listen makes the kernel report changes to s, or f be polled.
 func (e *engine) listen(f *follower, s *segment) {
-	if e.dirs == nil || s.finished || needsPolling(s.h) {
-		f.polled = f.polled || !s.finished
+	if s.state == archive {
 		return
+	}
+	if e.dirs == nil || needsPolling(s.h) {
+		e.wakeByPolling(f)
+		return
+	}
+	if f.wakes == byTimer {
+		return // it is watched once that ends
 	}
 	w, err := watchFile(s.h, func() { e.wakeUp(f) })
 	if err != nil {
-		if !f.polled {
+		if f.wakes != byPolling {
 			e.report(f.path, err)
 		}
-		f.polled = true
+		e.wakeByPolling(f)
 		return
 	}
 	s.wake = w
@@ -246,50 +252,49 @@ func (e *engine) closeAll() {
 // drop gives up the files of f.
 func (e *engine) drop(f *follower) {
 	for len(f.chain) > 0 {
-		e.remove(f, 0)
+		e.remove(f, 0, wasDropped)
 	}
 }
 
 // A writer that writes line by line as fast as it can is slowed by being
 // watched: every write wakes us, and we read a line or two. Such a file is not
-// watched but looked at every breath, until it rests.
+// watched but looked at every busyInterval, until it is idle.
 const (
-	breath = 500 * time.Microsecond
-	// hasteAfter is how many visits in quick succession begin the haste, and
-	// fewLines how many lines each reads at most.
-	hasteAfter, fewLines = 500, 64
-	// restAfter is how many looks that find nothing end it.
-	restAfter = 20
+	busyInterval = 500 * time.Microsecond
+	// busyAfter is how many visits in quick succession begin that, and fewLines
+	// how many lines each reads at most.
+	busyAfter, fewLines = 500, 64
+	// idleAfter is how many looks that find nothing end it.
+	idleAfter = 20
 )
 
-// pace is told of each visit to f and how many lines it read.
+// pace decides after a visit to f, which read so many lines, what wakes the
+// engine for it from now on.
 func (e *engine) pace(f *follower, lines int64) {
-	if e.dirs == nil || f.polled {
-		return
-	}
 	now := time.Now()
 	since := now.Sub(f.visited)
 	f.visited = now
-	if f.haste {
+	switch f.wakes {
+	case byTimer:
 		if f.idle++; lines > 0 {
 			f.idle = 0
 		}
-		if f.idle > restAfter {
-			e.rest(f)
+		if f.idle > idleAfter {
+			e.wakeByInotify(f)
 		}
-		return
-	}
-	if f.quick++; since > breath || lines > fewLines {
-		f.quick = 0
-	}
-	if f.quick > hasteAfter {
-		e.hasten(f)
+	case byInotify:
+		if f.quick++; since > busyInterval || lines > fewLines {
+			f.quick = 0
+		}
+		if f.quick > busyAfter && e.dirs != nil {
+			e.wakeByTimer(f)
+		}
 	}
 }
 
-// hasten stops watching the files of f.
-func (e *engine) hasten(f *follower) {
-	f.haste, f.idle, f.quick = true, 0, 0
+// wakeByTimer stops watching the files of f.
+func (e *engine) wakeByTimer(f *follower) {
+	f.wakes, f.idle, f.quick = byTimer, 0, 0
 	for _, s := range f.chain {
 		if s.wake != nil {
 			s.wake.close()
@@ -299,10 +304,10 @@ func (e *engine) hasten(f *follower) {
 	e.busy = append(e.busy, f)
 }
 
-// rest watches them again, and looks at what happened meanwhile.
-func (e *engine) rest(f *follower) {
-	f.haste, f.quick = false, 0
-	e.busy = slices.DeleteFunc(e.busy, func(o *follower) bool { return o == f })
+// wakeByInotify watches them again, and looks at what happened meanwhile.
+func (e *engine) wakeByInotify(f *follower) {
+	f.wakes = byInotify
+	e.notBusy(f)
 	for _, s := range f.chain {
 		if s.wake == nil && s.packed == nil {
 			e.listen(f, s)
@@ -312,13 +317,23 @@ func (e *engine) rest(f *follower) {
 	e.enqueue(f)
 }
 
-// breath is a channel that tells when to look at the busy files, nil when
+// wakeByPolling is for files of which the kernel cannot report changes.
+func (e *engine) wakeByPolling(f *follower) {
+	f.wakes = byPolling
+	e.notBusy(f)
+}
+
+func (e *engine) notBusy(f *follower) {
+	e.busy = slices.DeleteFunc(e.busy, func(o *follower) bool { return o == f })
+}
+
+// busyTimer is a channel that says when to look at the busy files, nil when
 // there are none.
-func (e *engine) breath() <-chan time.Time {
+func (e *engine) busyTimer() <-chan time.Time {
 	if len(e.busy) == 0 {
 		return nil
 	}
-	return time.After(breath)
+	return time.After(busyInterval)
 }
 
 func (e *engine) lookAtBusy() {

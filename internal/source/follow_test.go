@@ -269,12 +269,12 @@ func TestPositionOfOlderFiles(t *testing.T) {
 	}
 }
 
-// What is in the queue, or in haste, when the rules drop it is not opened again.
+// What is in the queue, or woken by the timer, when the rules drop it is not opened again.
 func TestFollowerThatIsDroppedStaysSo(t *testing.T) {
 	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
 	s := startStepped(t, Options{}, Spec{File: path})
 	f := s.list[0]
-	s.hasten(f)
+	s.wakeByTimer(f)
 	f.check = true
 	s.enqueue(f)
 	s.specs = nil
@@ -283,7 +283,7 @@ func TestFollowerThatIsDroppedStaysSo(t *testing.T) {
 	s.turn(t.Context())
 	s.want()
 	if len(f.chain) > 0 || len(s.busy) > 0 {
-		t.Errorf("%d files of it are open, and %d are in haste", len(f.chain), len(s.busy))
+		t.Errorf("%d files of it are open, and %d are busy", len(f.chain), len(s.busy))
 	}
 }
 

@@ -32,42 +32,47 @@ type follower struct {
 	// made while it was written to may hold less of it than was read.
 	truncatedHead []byte
 
-	crowded   time.Time // when a file was closed that may still be written to
-	crowdTold bool      // that one was
+	crowded    time.Time // when a file was closed that may still be written to
+	crowdNoted bool      // that one was
 
 	dir string // where rotation moves files to, when not beside the log
 
 	listedFirst bool      // past holds what was there first, but for
 	missedFrom  time.Time // what was written since, which is not to be left out
 
-	relist    time.Time       // what was rotated since is tried again, if any, and
-	relistEnd time.Time       // until then, because
-	failed    map[string]bool // of these errors; true: told
+	retry retries
 
-	saved    *Pos   // where to resume, until the first file was opened
-	fresh    bool   // the first file, if it exists, starts at its end or since
+	name     nameState // changed by leadsTo alone
+	why      error     // of missing, unreadable and shared
+	begins   beginning
+	saved    Pos    // of fromSaved
 	unread   fileID // a file that was seen before it could be read, and
 	unreadAt int64  // its size then
 	backlog  bool   // the end was not reached yet
-	told     bool   // that it was missing before there was a position
 	counted  bool   // the Set waits for this one to catch up
 	check    bool   // look at the name again
 	lastSame time.Time
 	listed   time.Time // namesChanged when they were listed last for want of a file
 	queued   bool      // in the engine's queue
-	polled   bool
+	wakes    wakeMode
 	lines    int64     // handed on
 	visited  time.Time // last
 	quick    int       // visits in quick succession that read little each
-	idle     int       // visits in haste that read nothing
-	haste    bool      // see engine.pace
-	ailing   string    // why reading failed, told, until it succeeds
-	gone     error     // why the name leads to no file that can be read
+	idle     int       // visits by timer that read nothing
+	failure  string    // why reading failed, reported, until it succeeds
 
 	twin string // the origin that this one stands by for
 
 	mu     sync.Mutex // guards status
 	status Status
+}
+
+// retries are what could not be read when it was found rotated, most likely because
+// it is just being packed.
+type retries struct {
+	since  time.Time       // files written since then are tried; zero: none
+	until  time.Time       // they are given up
+	failed map[string]bool // the errors; true: reported
 }
 
 const (
@@ -169,13 +174,17 @@ func (f *follower) showState() {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.status.Lag, f.status.Polled = lag, f.polled
+	f.status.Lag, f.status.Polled = lag, f.wakes == byPolling
 	f.status.Why = ""
 	switch {
 	case f.twin != "":
 		f.status.State, f.status.Why = Standby, "same lines as "+f.twin
-	case f.gone != nil:
-		f.status.State, f.status.Why = waitState(f.gone)
+	case f.name == shared:
+		f.status.State, f.status.Why = Standby, f.why.Error()
+	case f.name == missing:
+		f.status.State, f.status.Why = Waiting, "missing"
+	case f.name == unreadable:
+		f.status.State, f.status.Why = Waiting, unreadableWhy(f.why)
 	case f.backlog:
 		f.status.State = CatchingUp
 	default:
@@ -183,22 +192,14 @@ func (f *follower) showState() {
 	}
 }
 
-// sameFileError says that another name already leads to the file.
-type sameFileError struct{ path string }
+// leadsTo records what the name leads to, and why to no file of ours.
+func (f *follower) leadsTo(state nameState, why error) { f.name, f.why = state, why }
 
-func (e sameFileError) Error() string { return "same file as " + e.path }
-
-func waitState(err error) (State, string) {
-	var same sameFileError
-	switch {
-	case errors.As(err, &same):
-		return Standby, same.Error()
-	case errors.Is(err, fs.ErrNotExist):
-		return Waiting, "missing"
-	case errors.Is(err, fs.ErrPermission):
-		return Waiting, "unreadable: permission denied"
+func unreadableWhy(err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return "unreadable: permission denied"
 	}
-	return Waiting, "unreadable: " + err.Error()
+	return "unreadable: " + err.Error()
 }
 
 // snapshot copies the status.
@@ -218,45 +219,78 @@ func (f *follower) count(lines, cut int64) {
 	f.status.Cut += cut
 }
 
-// look finds out which file the name of f leads to now, and puts it at the
-// end of the chain when it is another one.
+// look finds out what the name of f leads to now, and puts the file at the end
+// of the chain when it is another one.
 func (e *engine) look(f *follower) {
 	f.check = false
 	now := time.Now()
+	found, info, err := e.find(f)
+	cur := f.current()
+	switch found {
+	case foundSame:
+		e.freshen(f, cur, info)
+		f.lastSame = now
+		f.leadsTo(leading, nil)
+		e.addUnfinished(f, cur, now)
+		e.addGrown(f, cur, now)
+	case foundNew:
+		f.noteDir(cur)
+		e.open(f, info, now)
+	case foundOlder:
+		i := f.indexOf(info.fileID)
+		older := f.chain[i]
+		e.replace(f.chain, now)
+		e.step(older, gotItsName)
+		f.chain = append(slices.Delete(f.chain, i, i+1), older)
+		f.lastSame = now
+		f.leadsTo(leading, nil)
+	case foundShared:
+		f.leadsTo(shared, errors.New("same file as "+e.byFile[info.fileID].path))
+		f.showState()
+	case foundNothing:
+		e.lost(f, missing, err)
+	case foundOther:
+		e.lost(f, unreadable, err)
+	}
+}
+
+// find tells what the name of f leads to.
+func (e *engine) find(f *follower) (finding, fileInfo, error) {
 	info, err := statPath(f.path)
 	if err == nil && !info.regular {
 		err = errors.New("not a regular file")
 	}
-	if err != nil {
-		e.lost(f, err)
-		return
+	i := f.indexOf(info.fileID)
+	switch o := e.byFile[info.fileID]; {
+	case errors.Is(err, fs.ErrNotExist):
+		return foundNothing, info, err
+	case err != nil:
+		return foundOther, info, err
+	case i >= 0 && i == len(f.chain)-1:
+		return foundSame, info, nil
+	case o != nil && o != f:
+		return foundShared, info, nil
+	case i >= 0:
+		return foundOlder, info, nil
 	}
-	cur := f.current()
-	if cur != nil && cur.packed == nil && cur.fileID == info.fileID {
-		e.freshen(f, cur, info)
-		f.lastSame, f.gone = now, nil
-		e.addUnfinished(f, cur, now)
-		e.addGrown(f, cur, now)
-		return
+	return foundNew, info, nil
+}
+
+// replace records that the newest of the files, if it is among them, lost its
+// name.
+func (e *engine) replace(files []*segment, now time.Time) {
+	for _, s := range files {
+		if s.state == newest {
+			e.step(s, lostItsName)
+			s.rotatedAt = now
+		}
 	}
-	if o := e.byFile[info.fileID]; o != nil && o != f {
-		f.gone = sameFileError{o.path}
-		f.showState()
-		return
-	}
-	if i := f.indexOf(info.fileID); i >= 0 && f.chain[i] != cur {
-		f.chain = append(append(f.chain[:i:i], f.chain[i+1:]...), f.chain[i])
-		f.lastSame, f.gone = now, nil
-		return
-	}
-	f.noteDir(cur)
-	e.open(f, info, now)
 }
 
 // freshen opens the file of s anew when it grew where its name leads to but
 // not where it is open: overlayfs copied it up.
 func (e *engine) freshen(f *follower, s *segment, now fileInfo) {
-	if !f.polled {
+	if f.wakes != byPolling {
 		return
 	}
 	open, err := s.h.stat()
@@ -275,21 +309,21 @@ func (e *engine) freshen(f *follower, s *segment, now fileInfo) {
 	s.h = h
 }
 
-// lost records that the name of f leads to no file that can be read.
-func (e *engine) lost(f *follower, err error) {
-	was := f.gone
-	f.gone = err
-	if was == nil && !(e.first && errors.Is(err, fs.ErrNotExist)) || was != nil && was.Error() != err.Error() {
-		if len(f.chain) == 0 || !errors.Is(err, fs.ErrNotExist) {
+// lost records that the name of f leads to nothing, or to what cannot be read.
+func (e *engine) lost(f *follower, state nameState, err error) {
+	was := f.why
+	f.leadsTo(state, err)
+	if was == nil && !(e.first && state == missing) || was != nil && was.Error() != err.Error() {
+		if len(f.chain) == 0 || state != missing {
 			e.report(f.path, err)
 		}
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if state == missing {
 		now := time.Now()
 		f.noteDir(f.current())
-		f.fresh = false // it will be new, all of it unread
 		e.resumeWithout(f, now)
-		e.setAside(f)
+		f.begins = fromRotation // what comes will be new, all of it unread
+		e.rememberExisting(f)
 		if f.lastSame.IsZero() {
 			f.lastSame = now
 		}
@@ -302,10 +336,14 @@ func (e *engine) lost(f *follower, err error) {
 func (e *engine) open(f *follower, seen fileInfo, now time.Time) {
 	s, err := openSegment(f.path, f.maxLine)
 	if err != nil {
-		if f.fresh && f.unread != seen.fileID {
+		if f.begins == fromEnd && f.unread != seen.fileID {
 			f.unread, f.unreadAt = seen.fileID, seen.size
 		}
-		e.lost(f, err)
+		state := unreadable
+		if errors.Is(err, fs.ErrNotExist) {
+			state = missing
+		}
+		e.lost(f, state, err)
 		return
 	}
 	if f.glob {
@@ -313,19 +351,16 @@ func (e *engine) open(f *follower, seen fileInfo, now time.Time) {
 		n, _ := s.h.ReadAt(head[:], 0)
 		if p := packingOf(head[:n]); p != nil {
 			s.close()
-			e.lost(f, fmt.Errorf("compressed by %s: not a live log", p.name))
+			e.lost(f, unreadable, fmt.Errorf("compressed by %s: not a live log", p.name))
 			return
 		}
 	}
-	f.gone = nil
-	was := f.current()
+	f.leadsTo(leading, nil)
 	e.place(f, s, now)
 	s.expect(s.head()) // it may be truncated before it is read
-	if was != nil && was.rotated == newest {
-		was.rotated, was.rotatedAt = rotatedAway, now
-	}
+	e.replace(f.chain, now)
 	e.add(f, s)
-	e.setAside(f)
+	e.rememberExisting(f)
 	e.bound(f)
 	f.lastSame = now
 	e.expect(f)
@@ -335,19 +370,21 @@ func (e *engine) open(f *follower, seen fileInfo, now time.Time) {
 // place decides where reading of s begins, and puts what must be read before
 // it into the chain.
 func (e *engine) place(f *follower, s *segment, now time.Time) {
-	saved := f.saved
-	fresh := f.fresh
-	f.saved, f.fresh = nil, false
-	switch {
-	case saved != nil:
-		e.resume(f, s, *saved)
-	case !f.lastSame.IsZero():
+	begins, saved := f.begins, f.saved
+	f.begins, f.saved = fromRotation, Pos{}
+	switch begins {
+	case fromSaved:
+		e.resume(f, s, saved)
+	case fromRotation:
 		// The name may have led to other files since it was last looked at.
 		e.addMissed(f, s, f.lastSame.Add(-clockTick))
 		e.fromElsewhere(s)
-	case e.fromElsewhere(s): // another name led to it until now
-	case fresh:
-		e.begin(f, s)
+	case fromEnd:
+		if !e.fromElsewhere(s) { // else another name led to it until now
+			e.begin(f, s)
+		}
+	case fromStart:
+		e.fromElsewhere(s)
 	}
 }
 
@@ -361,9 +398,9 @@ func (e *engine) fromElsewhere(s *segment) bool {
 	return ok && e.resumeAt(s, p)
 }
 
-// setAside remembers where the rotated files end that are not to be read because
+// rememberExisting remembers where the rotated files end that are not to be read because
 // they were there first. Only what is added to them is new.
-func (e *engine) setAside(f *follower) {
+func (e *engine) rememberExisting(f *follower) {
 	if f.listedFirst {
 		return
 	}

@@ -83,6 +83,7 @@ func startSet(t testing.TB, o Options, specs ...Spec) *running {
 	t.Helper()
 	r := &running{t: t, news: make(chan struct{}), saved: map[string]Pos{}, done: make(chan error, 1)}
 	o.Report = r.report
+	o.trace = onlyTable(t)
 	set, err := New(specs, o)
 	if err != nil {
 		t.Fatal(err)
@@ -326,6 +327,7 @@ func startStepped(t *testing.T, o Options, specs ...Spec) *stepped {
 	t.Helper()
 	s := &stepped{t: t, saved: map[string]Pos{}}
 	o.NoInotify = true
+	o.trace = onlyTable(t)
 	o.Report = func(p Problem) { s.problems = append(s.problems, p.Error()) }
 	set, err := New(specs, o)
 	must(t, err)

@@ -7,68 +7,68 @@ import (
 	"time"
 )
 
-// relistFor is how long those that cannot be read yet are tried: about as long
+// retryFor is how long those that cannot be read yet are tried: about as long
 // as a file may take to be packed until its beginning can be read.
-const relistFor = time.Minute
+const retryFor = time.Minute
 
 // addMissed appends the rotated files that were last written since t and that
 // are neither s nor known. Those that cannot be read now are tried again for a
 // while: most are just being packed.
 func (e *engine) addMissed(f *follower, s *segment, t time.Time) {
-	if !f.relist.IsZero() && f.relist.Before(t) {
-		t = f.relist // what could not be read before is still missed
+	if !f.retry.since.IsZero() && f.retry.since.Before(t) {
+		t = f.retry.since // what could not be read before is still missed
 	}
 	f.missedFrom = t
-	f.relist, f.relistEnd = time.Time{}, time.Now().Add(relistFor)
+	f.retry.since, f.retry.until = time.Time{}, time.Now().Add(retryFor)
 	if !e.addSince(f, s, t) {
-		f.relist = t
+		f.retry.since = t
 	}
 }
 
 // addSince does once what addMissed promises, and reports whether every file
 // could be read.
 func (e *engine) addSince(f *follower, s *segment, t time.Time) bool {
-	for range relists {
+	for range listTries {
 		failed, stale := e.addListed(f, s, f.writtenSince(t))
 		if !stale {
-			e.tellFailed(f, failed)
+			e.reportFailed(f, failed)
 			return len(failed) == 0
 		}
 	}
 	return false
 }
 
-// tellFailed tells of each rotated file that cannot be read, once. One that is
+// reportFailed tells of each rotated file that cannot be read, once. One that is
 // not finished yet most likely will be.
-func (e *engine) tellFailed(f *follower, failed []error) {
-	before := f.failed
-	f.failed = make(map[string]bool, len(failed))
+func (e *engine) reportFailed(f *follower, failed []error) {
+	before := f.retry.failed
+	f.retry.failed = make(map[string]bool, len(failed))
 	for _, err := range failed {
 		told := before[err.Error()]
 		if !told && !errors.Is(err, errUnfinished) {
 			e.report(f.path, err)
 			told = true
 		}
-		f.failed[err.Error()] = told
+		f.retry.failed[err.Error()] = told
 	}
 }
 
 // addUnfinished tries again what could not be read when it was found rotated,
 // and puts it before s, the newest file, if there is one.
 func (e *engine) addUnfinished(f *follower, s *segment, now time.Time) {
-	if f.relist.IsZero() {
+	if f.retry.since.IsZero() {
 		return
 	}
 	e.extend(f, s, func() {
-		if e.addSince(f, s, f.relist) {
-			f.relist = time.Time{}
+		if e.addSince(f, s, f.retry.since) {
+			f.retry.since = time.Time{}
 		}
 	})
-	if now.Before(f.relistEnd) || f.relist.IsZero() {
+	if now.Before(f.retry.until) || f.retry.since.IsZero() {
 		return
 	}
-	f.relist = time.Time{}
-	for text, told := range f.failed {
+	f.retry.since = time.Time{}
+	for text, told := range f.retry.failed {
 		if err := f.note("%s: its lines may be lost", text); !told {
 			e.report(f.path, err)
 		}
@@ -79,11 +79,11 @@ func (e *engine) addUnfinished(f *follower, s *segment, now time.Time) {
 // opened as text, and has it read as such.
 func (e *engine) packedLate(f *follower, i int) {
 	t := f.chain[i].mtime.Add(-clockTick)
-	e.remove(f, i)
-	if f.relist.IsZero() || t.Before(f.relist) {
-		f.relist = t
+	e.remove(f, i, wasCompressed)
+	if f.retry.since.IsZero() || t.Before(f.retry.since) {
+		f.retry.since = t
 	}
-	f.relistEnd = time.Now().Add(relistFor)
+	f.retry.until = time.Now().Add(retryFor)
 	f.check = true
 	e.enqueue(f)
 }
@@ -128,6 +128,9 @@ func (e *engine) extend(f *follower, s *segment, add func()) {
 		before--
 	}
 	if e.insert(f, before, add) {
+		if s == nil {
+			e.replace(f.chain[:before], time.Now())
+		}
 		e.bound(f)
 		e.enqueue(f)
 	}
@@ -172,7 +175,6 @@ func (e *engine) addListed(f *follower, s *segment, list []sibling) (failed []er
 			if err != nil {
 				failed = append(failed, unfinished(sib.path, err))
 			} else if missed != nil {
-				missed.rotated = rotatedAway
 				e.add(f, missed)
 			}
 		}
@@ -184,7 +186,6 @@ func (e *engine) addListed(f *follower, s *segment, list []sibling) (failed []er
 // the file that the name leads to now: the rest of the file that was being
 // read, wherever a rotation put it, then what was rotated away after it.
 func (e *engine) resume(f *follower, cur *segment, pos Pos) {
-	f.backlog = true
 	f.dir = pos.Dir
 	list := f.siblings()
 	var older []Pos
@@ -231,18 +232,17 @@ func (e *engine) goOn(f *follower, list []sibling, p Pos) bool {
 		f.remember(p)
 		return found
 	}
-	s.rotated = rotatedAway
 	e.add(f, s)
 	return true
 }
 
 // resumeWithout reads what was rotated away while the name leads to nothing.
 func (e *engine) resumeWithout(f *follower, now time.Time) {
-	if f.saved == nil {
+	if f.begins != fromSaved {
 		return
 	}
-	pos := *f.saved
-	f.saved = nil
+	pos := f.saved
+	f.begins, f.saved = fromRotation, Pos{}
 	e.resume(f, nil, pos)
 	f.lastSame = now
 	if len(f.chain) > 0 {
@@ -270,7 +270,6 @@ func (e *engine) unfound(f *follower, cur *segment, pos Pos) {
 
 // begin places the first start in a file without a saved position.
 func (e *engine) begin(f *follower, s *segment) {
-	f.backlog = true
 	since := f.since
 	if since.IsZero() && f.unread == s.fileID {
 		s.startAtEnd(f.unreadAt)

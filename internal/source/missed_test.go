@@ -141,14 +141,14 @@ func TestFileThatIsBeingPackedOverTwoRotationsIsReadWhole(t *testing.T) {
 	s.want("two", "four")
 }
 
-// unreadable begins as a packed file does, and goes on as none can.
-const unreadable = "\x28\xb5\x2f\xfd no zstd"
+// notZstd begins as a packed file does, and goes on as none can.
+const notZstd = "\x28\xb5\x2f\xfd no zstd"
 
 func TestRotatedFileThatCannotBeReadIsToldOnceAndTriedAgain(t *testing.T) {
 	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
 	s := startStepped(t, Options{}, Spec{File: path})
 	must(t, os.Rename(path, path+".2"))
-	bad := writeFile(t, path+".1.zst", unreadable)
+	bad := writeFile(t, path+".1.zst", notZstd)
 	empty := writeFile(t, path+".0.gz", "")
 	writeFile(t, path, "one\n")
 	for range 3 {
@@ -161,13 +161,13 @@ func TestRotatedFileThatCannotBeReadIsToldOnceAndTriedAgain(t *testing.T) {
 	pack(t, "zstd", bad, "two\n")
 	s.step()
 	s.want("two")
-	s.list[0].relistEnd = time.Now()
+	s.list[0].retry.until = time.Now()
 	s.step()
 	s.step()
 	if len(s.problems) != 2 || !strings.Contains(s.problems[1], empty) {
 		t.Errorf("got problems %q, want one more, of %s", s.problems, empty)
 	}
-	if !s.list[0].relist.IsZero() {
+	if !s.list[0].retry.since.IsZero() {
 		t.Error("it is tried for ever")
 	}
 }
@@ -182,8 +182,8 @@ func TestPackedFileOfAnEmptyOneIsNothingToWaitFor(t *testing.T) {
 	writeFile(t, path, "one\n")
 	s.step()
 	s.want("one")
-	if f := s.list[0]; !f.relist.IsZero() || len(f.failed) > 0 {
-		t.Errorf("waits for %v", f.failed)
+	if f := s.list[0]; !f.retry.since.IsZero() || len(f.retry.failed) > 0 {
+		t.Errorf("waits for %v", f.retry.failed)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"time"
 )
@@ -23,32 +22,30 @@ func (e *engine) read(ctx context.Context, f *follower) {
 		b, err := s.next(e.pool)
 		switch {
 		case err == nil && b == nil:
-			if s.rotated == rotatedAway {
-				s.rotated = rotatedRead
-			}
+			e.step(s, atItsEnd)
 			if i == len(f.chain)-1 {
-				f.ailing = ""
+				f.failure = ""
 			}
 			i++
 		case err == nil:
 			blocks++ // files with nothing to read do not use up the turn
-			if s.rotated == rotatedRead {
-				s.rotated = writtenLate
-			}
+			e.step(s, gaveLines)
 			if !e.deliver(ctx, f, i, b) {
 				return
 			}
 		case errors.Is(err, errTruncated):
 			blocks++
+			e.step(s, startedAgain)
 			e.truncated(f, i)
 		case errors.Is(err, errRefilled):
 			blocks++
+			e.step(s, startedAgain)
 			e.addCopies(f, i, s.grown.Add(-clockTick))
 			s.grown = s.writtenAt()
 		case errors.Is(err, errPacked):
 			e.packedLate(f, i)
 		case errors.Is(err, io.EOF):
-			e.remove(f, i)
+			e.remove(f, i, wasReadUp)
 		default:
 			e.fail(f, i, err)
 		}
@@ -60,15 +57,14 @@ func (e *engine) read(ctx context.Context, f *follower) {
 func (e *engine) readAll(ctx context.Context, f *follower) {
 	switch {
 	case len(f.chain) == 0:
-		if errors.Is(f.gone, fs.ErrNotExist) && !f.told {
-			f.told = true
-			e.tellMissing(ctx, f)
+		if f.name == missing {
+			e.sendMissing(ctx, f)
 		}
 		e.arrived(f) // nothing came after what was rotated away
 	case f.backlog:
 		// Where the first line to come will stand is worth keeping: a start
 		// that finds no position begins at the end as it is by then.
-		if f.lines == 0 && !e.tellPos(ctx, f) {
+		if f.lines == 0 && !e.sendPos(ctx, f) {
 			return
 		}
 		f.backlog = false
@@ -92,8 +88,8 @@ func (e *engine) arrived(f *follower) {
 // deliver hands on lines of chain[i], and reports whether to go on.
 func (e *engine) deliver(ctx context.Context, f *follower, i int, b *block) bool {
 	s := f.chain[i]
-	lines, cut := int64(len(b.lines)), s.cut-s.cutTold
-	s.cutTold = s.cut
+	lines, cut := int64(len(b.lines)), s.cut-s.cutCounted
+	s.cutCounted = s.cut
 	now := time.Now()
 	batch := b.asBatch()
 	batch.Origin, batch.Arrival, batch.Backlog = f.origin, now, f.backlog
@@ -105,17 +101,17 @@ func (e *engine) deliver(ctx context.Context, f *follower, i int, b *block) bool
 	return e.send(ctx, batch)
 }
 
-// tellPos hands on where f stands, without lines.
-func (e *engine) tellPos(ctx context.Context, f *follower) bool {
+// sendPos hands on where f stands, without lines.
+func (e *engine) sendPos(ctx context.Context, f *follower) bool {
 	now := time.Now()
 	batch := &Batch{Origin: f.origin, Arrival: now, Backlog: f.backlog, Pos: f.posAfter(len(f.chain)-1, now)}
 	e.saved.set(f.path, batch.Pos)
 	return e.send(ctx, batch)
 }
 
-// tellMissing hands on, unless there is a position, since when all of f will be
+// sendMissing hands on, unless there is a position, since when all of f will be
 // unread.
-func (e *engine) tellMissing(ctx context.Context, f *follower) {
+func (e *engine) sendMissing(ctx context.Context, f *follower) {
 	if e.saved.get(f.path) != (Pos{}) {
 		return
 	}
@@ -181,10 +177,11 @@ func (e *engine) addCopies(f *follower, i int, t time.Time) {
 	e.insert(f, i, func() { e.addMissed(f, s, t) })
 }
 
-// remove gives up chain[i], and remembers how far it was read in case its
+// remove gives up chain[i] because of why, and remembers how far it was read in case its
 // writer comes back to it.
-func (e *engine) remove(f *follower, i int) {
+func (e *engine) remove(f *follower, i int, why fileEvent) {
 	s := f.chain[i]
+	e.step(s, why)
 	if half := s.half(); half > 0 && i < len(f.chain)-1 {
 		e.report(f.path, f.note("%s ends with an incomplete line of %d bytes, which is ignored", s.path, half))
 	}
@@ -213,17 +210,18 @@ const maxClosed = 1024
 // opened anew with the next sweep; the rest of a rotated one is lost.
 func (e *engine) fail(f *follower, i int, err error) {
 	s := f.chain[i]
-	named := i == len(f.chain)-1 && s.packed == nil && f.gone == nil
+	named := i == len(f.chain)-1 && s.packed == nil && f.why == nil
 	switch {
 	case !named:
 		e.report(f.path, f.note("reading %s: %w: the rest of it may be lost", s.path, err))
-	case f.ailing != err.Error():
+	case f.failure != err.Error():
 		e.report(f.path, fmt.Errorf("reading: %w", err))
 	}
 	if named {
-		f.gone, f.ailing = err, err.Error()
+		f.leadsTo(unreadable, err)
+		f.failure = err.Error()
 	}
-	e.remove(f, i)
+	e.remove(f, i, couldNotRead)
 }
 
 // retire gives up the files of f that were rotated away, were read to their
@@ -232,7 +230,7 @@ func (e *engine) retire(f *follower) {
 	now := time.Now()
 	for i := len(f.chain) - 1; i >= 0; i-- {
 		s := f.chain[i]
-		if i == len(f.chain)-1 && f.gone == nil || s.packed != nil || !s.atEnd {
+		if i == len(f.chain)-1 && f.why == nil || s.packed != nil || !s.atEnd {
 			continue
 		}
 		quiet := e.opts.Quiet
@@ -240,17 +238,17 @@ func (e *engine) retire(f *follower) {
 			quiet = min(quiet, deletedQuiet)
 		}
 		if now.Sub(s.silentSince()) >= quiet {
-			e.remove(f, i)
+			e.remove(f, i, stayedQuiet)
 		}
 	}
 }
 
 // noteCrowd says, once, that rotated files were closed that are written to.
 func (e *engine) noteCrowd(f *follower) {
-	if f.crowdTold {
+	if f.crowdNoted {
 		return
 	}
-	f.crowdTold = true
+	f.crowdNoted = true
 	e.report(f.path, f.note("programs still write to more than %d rotated files: the others are read about a second late, and lines written shortly before a file is deleted may be lost", maxOlder))
 }
 
@@ -263,10 +261,10 @@ func (e *engine) bound(f *follower) {
 		if i < 0 {
 			return
 		}
-		if f.chain[i].rotated == writtenLate {
+		if f.chain[i].state == late {
 			e.noteCrowd(f)
 		}
 		f.crowded = time.Now()
-		e.remove(f, i)
+		e.remove(f, i, wasTooMany)
 	}
 }

@@ -192,13 +192,13 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
-// late is a file that ends for the one who reads it first, and grows then.
-type late struct {
+// filledLate is a file that ends for the one who reads it first, and grows then.
+type filledLate struct {
 	now, then []byte
 	ended     bool
 }
 
-func (l *late) Read(p []byte) (n int, err error) {
+func (l *filledLate) Read(p []byte) (n int, err error) {
 	switch {
 	case len(l.now) > 0:
 		n = copy(p, l.now)
@@ -222,7 +222,7 @@ func TestCompressedFileThatIsFilledWhileItIsOpenedIsNotText(t *testing.T) {
 		whole, err := os.ReadFile(pack(t, program, filepath.Join(t.TempDir(), "a"), "one\ntwo\n"))
 		must(t, err)
 		for n := range magicMax {
-			u, err := unpack(&late{now: bytes.Clone(whole[:n]), then: whole[n:]}, io.NopCloser(nil))
+			u, err := unpack(&filledLate{now: bytes.Clone(whole[:n]), then: whole[n:]}, io.NopCloser(nil))
 			if err != nil {
 				continue // it is recognised, and seen to be incomplete
 			}

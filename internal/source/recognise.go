@@ -21,9 +21,9 @@ const (
 	// maxPast bounds how many closed files of a log are remembered, and
 	// maxPastSaved how many of them, the last ones, over a restart.
 	maxPast, maxPastSaved = 64, 16
-	// relists is how often the rotated files are listed again because their
+	// listTries is how often the rotated files are listed again because their
 	// names changed meanwhile.
-	relists = 10
+	listTries = 10
 )
 
 // match is how a file's content compares to a position.
@@ -202,7 +202,7 @@ func (e *engine) resumeAt(s *segment, p Pos) bool {
 // inode and content, so that it can be followed further, else by its content
 // alone. When all of a file's content was read, it is not opened.
 func (e *engine) locate(f *follower, list []sibling, p Pos) (s *segment, found bool) {
-	for range relists {
+	for range listTries {
 		s, found, stale := e.locateListed(f, list, p)
 		if found || !stale {
 			return s, found
@@ -242,7 +242,7 @@ func (e *engine) locateListed(f *follower, list []sibling, p Pos) (s *segment, f
 // findCopy opens, at p, the newest file of list that has the content of p, nil
 // when there is none or nothing in it is unread.
 func (e *engine) findCopy(f *follower, list []sibling, p Pos) (s *segment, found bool) {
-	for range relists {
+	for range listTries {
 		s, found, stale := e.copyListed(f, list, p)
 		if found || !stale {
 			return s, found

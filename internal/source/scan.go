@@ -135,8 +135,8 @@ func (e *engine) follow(path string, i int, spec Spec) {
 		return
 	}
 	if len(e.list) >= maxFollowed {
-		if !e.fullTold {
-			e.fullTold = true
+		if !e.fullNoted {
+			e.fullNoted = true
 			e.report(path, errors.New("not read: too many files"))
 		}
 		return
@@ -144,11 +144,13 @@ func (e *engine) follow(path string, i int, spec Spec) {
 	f := &follower{
 		path: path, glob: hasMeta(spec.File), pattern: spec.File, origin: &origin,
 		maxLine: e.opts.maxLine(spec), since: e.opts.since(spec),
-		fresh: e.stoodThere(path, spec), backlog: true, check: true,
+		begins: fromStart, backlog: true, check: true,
 		status: Status{Name: path, State: Starting},
 	}
-	if pos := e.saved.get(path); pos != (Pos{}) {
-		f.saved = &pos
+	if f.saved = e.saved.get(path); f.saved != (Pos{}) {
+		f.begins = fromSaved
+	} else if e.stoodThere(path, spec) {
+		f.begins = fromEnd
 	}
 	e.followers[path] = f
 	e.twins.join(path, false, e.saved.get(path).Twin)
@@ -179,7 +181,7 @@ func (e *engine) unfollow(f *follower) {
 	}
 	e.drop(f)
 	e.arrived(f)
-	e.busy = slices.DeleteFunc(e.busy, func(o *follower) bool { return o == f })
+	e.notBusy(f)
 	delete(e.followers, f.path)
 	e.twins.leave(f.path)
 	e.list = slices.DeleteFunc(e.list, func(o *follower) bool { return o == f })
@@ -271,7 +273,7 @@ func (e *engine) sweep() {
 	all := now.Sub(e.lastSweep) >= sweepEvery
 	missing := now.Sub(e.lastMissed) >= missingEvery
 	for _, f := range e.list {
-		if all || f.polled || e.dirs == nil || missing && (f.gone != nil || len(f.chain) > 1 || !f.relist.IsZero()) {
+		if all || f.wakes == byPolling || e.dirs == nil || missing && (f.why != nil || len(f.chain) > 1 || !f.retry.since.IsZero()) {
 			f.check = true
 			e.enqueue(f)
 		}
@@ -280,7 +282,7 @@ func (e *engine) sweep() {
 		e.lastMissed = now
 	}
 	all = all || missing && e.dirs == nil
-	if all || missing && slices.ContainsFunc(e.list, func(f *follower) bool { return f.polled }) {
+	if all || missing && slices.ContainsFunc(e.list, func(f *follower) bool { return f.wakes == byPolling }) {
 		e.lastSweep = now
 		e.scan()
 		e.arrange()

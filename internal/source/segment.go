@@ -26,7 +26,7 @@ type segment struct {
 	stream *lineReader
 	first  []byte // of a packed file: its content's beginning
 
-	cutTold int64 // of the cut lines, those in the status
+	cutCounted int64 // of the cut lines, those in the status
 	// maybePacked: it was found under a rotated name, when it held nothing that
 	// shows whether it is text.
 	maybePacked bool
@@ -34,24 +34,13 @@ type segment struct {
 	holed     bool      // it was truncated, and may begin with a hole
 	empty     bool      // it was, when it was looked at, and nothing was read since
 	emptyAt   time.Time // when it was last written to then
-	finished  bool      // nobody writes to it: it ends at its end
 	atEnd     bool
 	seen      bool      // at the end, and not changed since without its time showing it
 	grown     time.Time // when it was last written to
-	rotated   phase     // how far its rotation has come
-	rotatedAt time.Time
+	state     fileState // changed by engine.step alone
+	rotatedAt time.Time // when it lost its name
 	wake      *waker
 }
-
-// phase is how far the rotation of a file has come, as far as we know.
-type phase int
-
-const (
-	newest      phase = iota
-	rotatedAway       // a newer file was found
-	rotatedRead       // and it was read to its end since
-	writtenLate       // and written to since: its writer has not noticed
-)
 
 // errTruncated says that a file is not what was read before: it shrank, or
 // its beginning changed.
@@ -69,7 +58,7 @@ func openSegment(path string, maxLine int) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &segment{path: path, h: h, fileInfo: info, splitter: splitter{max: maxLine, known: true}}
+	s := &segment{path: path, h: h, fileInfo: info, state: newest, splitter: splitter{max: maxLine, known: true}}
 	s.grown = s.writtenAt()
 	return s, nil
 }

@@ -132,7 +132,7 @@ func (s *Set) Run(ctx context.Context, out chan<- *Batch) error {
 	e := s.newEngine(out)
 	if e.dirs != nil {
 		wg.Go(func() {
-			if err := e.dirs.run(e.tellDir); err != nil {
+			if err := e.dirs.run(e.dirChanged); err != nil {
 				e.report("inotify", err)
 			}
 		})

@@ -84,6 +84,8 @@ type Options struct {
 	// JournalDirs replaces the directories that the journal is kept in. Auth
 	// reads it only if a file there can be read.
 	JournalDirs []string
+
+	trace func(from fileState, ev fileEvent, to fileState) // of tests
 }
 
 // Problem is something that a person should know and that did not stop the Set.

@@ -177,6 +177,7 @@ func followForTest(path string, exhaust bool) {
 type other struct {
 	t   testing.TB
 	out *bufio.Scanner
+	cmd *exec.Cmd
 }
 
 func startOther(t testing.TB, path string, env ...string) *other {
@@ -212,13 +213,15 @@ func startOtherFrom(t testing.TB, dir, path string, env ...string) *other {
 			t.Errorf("the follower ended with %v", err)
 		}
 	})
-	return &other{t, bufio.NewScanner(out)}
+	return &other{t, bufio.NewScanner(out), cmd}
 }
 
 // want reads what the follower prints up to want.
 func (o *other) want(want string) {
 	o.t.Helper()
 	var seen []string
+	timer := time.AfterFunc(patience, func() { o.cmd.Process.Kill() })
+	defer timer.Stop()
 	for o.out.Scan() {
 		seen = append(seen, o.out.Text())
 		if strings.Contains(o.out.Text(), want) {
@@ -254,8 +257,7 @@ func TestPermissionLostAndRegained(t *testing.T) {
 
 	// Rotated into a file that cannot be read, and then can.
 	must(t, os.Rename(path, path+".1"))
-	writeFile(t, path, "three\n")
-	must(t, os.Chmod(path, 0o600))
+	must(t, os.WriteFile(path, []byte("three\n"), 0o600))
 	o.want("permission denied")
 	must(t, os.Chmod(path, 0o644))
 	o.want("line: three")

@@ -205,7 +205,7 @@ func openPacked(path string, pool *pools, maxLine int) (*segment, error) {
 		u.Close()
 		return nil, unfinished(path, fmt.Errorf("reading %s: %w", path, err))
 	}
-	s := &segment{path: path, h: -1, fileInfo: info, print: printOf(head), first: head, packed: u, finished: true}
+	s := &segment{path: path, h: -1, fileInfo: info, print: printOf(head), first: head, packed: u, state: archive}
 	s.stream = newLineReader(io.MultiReader(bytes.NewReader(head), u), pool, maxLine)
 	s.stream.enc = encodingOf(head)
 	return s, nil
@@ -229,7 +229,7 @@ func openRotated(path string, pool *pools, maxLine int) (*segment, error) {
 		s.close()
 		return nil, unfinished(path, io.ErrUnexpectedEOF)
 	}
-	s.maybePacked = true
+	s.state, s.maybePacked = replaced, true
 	return s, nil
 }
 

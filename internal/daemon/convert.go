@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"iter"
 	"net/netip"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"stoplog/internal/firewall"
 	"stoplog/internal/ledger"
 	"stoplog/internal/pipeline"
+	"stoplog/internal/reconcile"
 	"stoplog/internal/rules"
 	"stoplog/internal/source"
 )
@@ -58,6 +61,55 @@ func (d *daemon) entries(now time.Time) iter.Seq[firewall.Entry] {
 	}
 }
 
+// firewallLedger is the ledger as the reconciler sees it. Each method runs on the
+// loop's goroutine.
+type firewallLedger struct{ d *daemon }
+
+func (l firewallLedger) ask(ctx context.Context, f func()) error {
+	if err := l.d.ask(ctx, f); errors.Is(err, errStopping) {
+		return context.Canceled
+	} else {
+		return err
+	}
+}
+
+func (l firewallLedger) Policy(ctx context.Context) (p firewall.Policy, err error) {
+	err = l.ask(ctx, func() { p = l.d.policy(time.Now()) })
+	return p, err
+}
+
+func (l firewallLedger) Wanted(ctx context.Context, use func(iter.Seq[firewall.Entry], int)) error {
+	return l.ask(ctx, func() { use(l.d.entries(time.Now()), l.d.ledger.Stats().Blocks) })
+}
+
+func (l firewallLedger) Lost(ctx context.Context) (lost bool, err error) {
+	err = l.ask(ctx, func() { lost = l.d.lostState })
+	return lost, err
+}
+
+func (l firewallLedger) Adopt(ctx context.Context, found []firewall.Entry) error {
+	return l.ask(ctx, func() {
+		l.d.lostState = false
+		l.d.adopt(found, time.Now())
+	})
+}
+
+func (l firewallLedger) Deleted(ctx context.Context, ps []netip.Prefix) error {
+	return l.ask(ctx, func() { l.d.deletedByHand(ps, time.Now()) })
+}
+
+// orders are changes of the ledger for the reconciler. Running connections are
+// cut only when their block is new.
+func (d *daemon) orders(cs []ledger.Change) []reconcile.Order {
+	os := make([]reconcile.Order, len(cs))
+	for i, c := range cs {
+		e := entryOf(c.Block, d.set)
+		e.Cut = e.Cut && c.New
+		os[i] = reconcile.Order{Entry: e, Lift: c.Op == ledger.Lift}
+	}
+	return os
+}
+
 // policy is what stands around the blocks.
 func (d *daemon) policy(now time.Time) firewall.Policy {
 	p := firewall.Policy{Allow: d.ledger.AllowedPrefixes(now)}
@@ -73,7 +125,7 @@ func (d *daemon) policy(now time.Time) firewall.Policy {
 // tellPolicy tells walls and lists who is allowed, and of lockdowns and flags.
 func (d *daemon) tellPolicy() {
 	now := time.Now()
-	d.keeper.setPolicy(d.policy(now))
+	d.reconciler.SetPolicy(d.policy(now))
 	d.showPolicy(now)
 }
 

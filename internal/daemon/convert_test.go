@@ -14,8 +14,10 @@ import (
 	"stoplog/internal/control"
 	"stoplog/internal/detect"
 	"stoplog/internal/firewall"
+	"stoplog/internal/firewall/firewalltest"
 	"stoplog/internal/ledger"
 	"stoplog/internal/protect"
+	"stoplog/internal/reconcile"
 	"stoplog/internal/rules"
 )
 
@@ -23,10 +25,10 @@ import (
 // exempt like what is listed under allow.
 func TestTrustedProxiesAreAllowed(t *testing.T) {
 	x := startDaemon(t, t.TempDir(), "use: []\nprotect: {own: false, ssh_peers: false}\nallow: [\"192.0.2.9\"]\nsources:\n  - {file: /nowhere/access.log, service: http, client: {header: x-forwarded-for, trusted: [198.51.100.0/24]}}\nrules:\n  - {name: r, match: {status: 404}, bucket: {capacity: 1, leak: 1m}}\n")
-	x.wall.until(t, "the allowlist in the wall", func() bool {
-		x.wall.mu.Lock()
-		defer x.wall.mu.Unlock()
-		return slices.Equal(x.wall.policy.Allow, []netip.Prefix{netip.MustParsePrefix("192.0.2.9/32"), netip.MustParsePrefix("198.51.100.0/24")})
+	x.wall.Until(t, "the allowlist in the wall", func() bool {
+		x.wall.Mu.Lock()
+		defer x.wall.Mu.Unlock()
+		return slices.Equal(x.wall.Policy.Allow, []netip.Prefix{netip.MustParsePrefix("192.0.2.9/32"), netip.MustParsePrefix("198.51.100.0/24")})
 	})
 	if _, err := x.c.Block(context.Background(), control.Order{Target: "198.51.100.7"}); err == nil {
 		t.Error("a trusted proxy was blocked by hand")
@@ -40,11 +42,11 @@ func TestRunningConnectionsAreCutOnce(t *testing.T) {
 	if set == nil {
 		t.Fatal(problems)
 	}
-	k := newKeeper(newTestWall(), &daemon{set: set})
+	d := &daemon{set: set}
 	p := netip.MustParsePrefix("192.0.2.0/28")
 	for _, fresh := range []bool{true, false} {
-		k.change([]ledger.Change{{Op: ledger.Set, New: fresh, Block: ledger.Block{Prefix: p, Until: time.Now().Add(time.Hour)}}})
-		if got := k.queue[p].entry; got.Cut != fresh || got.Action != firewall.Drop {
+		os := d.orders([]ledger.Change{{Op: ledger.Set, New: fresh, Block: ledger.Block{Prefix: p, Until: time.Now().Add(time.Hour)}}})
+		if got := os[0].Entry; got.Cut != fresh || got.Action != firewall.Drop {
 			t.Errorf("new %v: the wall gets %+v", fresh, got)
 		}
 	}
@@ -79,23 +81,25 @@ func TestRestoredBlocksCutNothing(t *testing.T) {
 	p := netip.MustParsePrefix("192.0.2.0/28")
 	check := func(when string, cut bool) {
 		t.Helper()
-		x.wall.mu.Lock()
-		defer x.wall.mu.Unlock()
-		if e, held := x.wall.held[p]; !held || e.Cut != cut {
+		x.wall.Mu.Lock()
+		defer x.wall.Mu.Unlock()
+		if e, held := x.wall.Held[p]; !held || e.Cut != cut {
 			t.Errorf("%s: held %v, cut %v, want %v", when, held, e.Cut, cut)
 		}
 	}
 	check("new", true)
-	x.wall.meddle(func(held map[netip.Prefix]firewall.Entry) { clear(held) })
-	x.wall.broken = true
-	x.turn(x.keeper.check)
+	x.wall.Meddle(func(held map[netip.Prefix]firewall.Entry) {
+		clear(held)
+		x.wall.Broken = true
+	})
+	x.turn(t, x.reconciler.CheckNow)
 	check("restored", false)
-	x.wall.meddle(func(held map[netip.Prefix]firewall.Entry) {
+	x.wall.Meddle(func(held map[netip.Prefix]firewall.Entry) {
 		e := held[p]
 		e.Until, e.Cut = e.Until.Add(-5*time.Minute), true
 		held[p] = e
 	})
-	x.turn(x.keeper.compare)
+	x.turn(t, x.reconciler.CompareNow)
 	check("refreshed", false)
 	x.stop()
 	x = startDaemon(t, dir, text)
@@ -132,10 +136,10 @@ func TestRulesReachTheLedger(t *testing.T) {
 func TestProtectedLater(t *testing.T) {
 	own := netip.MustParseAddr("198.51.100.7")
 	var found []net.Addr
-	wall := newTestWall()
-	x := startOn(t, t.TempDir(), strings.Replace(quietRules, "own: false", "own: true", 1), wall, func(k *keeper) {
-		k.checks, k.lists = time.Hour, time.Hour // no comparison does it later
-		k.d.finder = protect.Finder{Root: t.TempDir(), Interfaces: func() ([]net.Addr, error) { return found, nil }}
+	wall := firewalltest.NewMemory()
+	x := startOn(t, t.TempDir(), strings.Replace(quietRules, "own: false", "own: true", 1), wall, func(d *daemon, o *reconcile.Options) {
+		o.Check, o.Compare = time.Hour, time.Hour // no comparison does it later
+		d.finder = protect.Finder{Root: t.TempDir(), Interfaces: func() ([]net.Addr, error) { return found, nil }}
 	})
 	x.wall = wall
 	x.block(t, "198.51.100.7/32", "192.0.2.0/28")
@@ -146,16 +150,16 @@ func TestProtectedLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wall.until(t, "the machine's own address lifted and allowed", func() bool {
-		wall.mu.Lock()
-		defer wall.mu.Unlock()
-		_, held := wall.held[netip.MustParsePrefix("198.51.100.7/32")]
-		return !held && slices.Contains(wall.policy.Allow, netip.PrefixFrom(own, 32))
+	wall.Until(t, "the machine's own address lifted and allowed", func() bool {
+		wall.Mu.Lock()
+		defer wall.Mu.Unlock()
+		_, held := wall.Held[netip.MustParsePrefix("198.51.100.7/32")]
+		return !held && slices.Contains(wall.Policy.Allow, netip.PrefixFrom(own, 32))
 	})
 	if _, err := x.c.Block(context.Background(), control.Order{Target: own.String()}); err == nil {
 		t.Error("it was blocked again")
 	}
-	if !wall.has("192.0.2.0/28") {
+	if !wall.Has("192.0.2.0/28") {
 		t.Error("another block went, too")
 	}
 }

@@ -1,5 +1,5 @@
 // Package daemon wires the house: sources, pipeline, walls, the
-// administrator's door. It starts every part on a goroutine of its own and
+// control socket. It starts every part on a goroutine of its own and
 // waits for all of them, tells the pipeline the time, and decides what happens
 // on reload and at the end. A part that needs goroutines inside (a reader of a
 // pipe, a server's connections) waits for them itself before it returns.
@@ -24,7 +24,9 @@ import (
 	"stoplog/internal/notify"
 	"stoplog/internal/pipeline"
 	"stoplog/internal/protect"
+	"stoplog/internal/reconcile"
 	"stoplog/internal/rules"
+	"stoplog/internal/runner"
 	"stoplog/internal/source"
 )
 
@@ -59,7 +61,7 @@ type Options struct {
 	FlagsDir string
 	Since    time.Time // where a first start begins; zero: at the end
 	Log      *slog.Logger
-	// Ready, when set, is called once the walls stand and the door is open.
+	// Ready, when set, is called once the firewall holds the ledger.
 	Ready func()
 	// Alive, when set, is called by the loop each AliveEvery, as long as it lives.
 	Alive      func()
@@ -71,14 +73,14 @@ type Options struct {
 // daemon is the state of Run. All fields below the line belong to the loop's
 // goroutine; others reach them by ask.
 type daemon struct {
-	opt      Options
-	log      *slog.Logger
-	started  time.Time
-	asks     chan func()
-	stopped  chan struct{}
-	keeper   *keeper
-	errands  *errands
-	notifier *notify.Notifier
+	opt        Options
+	log        *slog.Logger
+	started    time.Time
+	asks       chan func()
+	stopped    chan struct{}
+	reconciler *reconcile.Reconciler
+	runner     *runner.Runner
+	notifier   *notify.Notifier
 	// metricsAt holds one: where the metrics are to be.
 	sources *source.Set
 
@@ -87,11 +89,11 @@ type daemon struct {
 	feedNow  atomic.Pointer[feed.Feed]  // nil: off
 	checkNow atomic.Pointer[feed.Check] // nil: off
 
-	pageSpot    *spot[rules.Listener]
-	metricsSpot *spot[rules.Metrics]
-	feedSpot    *spot[rules.Listener]
-	checkSpot   *spot[rules.Check]
-	exportSpot  *spot[[]rules.Export]
+	page    *service[rules.Listener]
+	metrics *service[rules.Metrics]
+	feed    *service[rules.Listener]
+	check   *service[rules.Check]
+	exports *service[[]rules.Export]
 
 	// of the loop:
 	set        *rules.Set
@@ -108,7 +110,7 @@ type daemon struct {
 	lacks      []string // of the rules in use
 	listErrs   []string // of the files of allowed and denied prefixes
 	tierErrs   []string // of the files of customers
-	plights    plights
+	problems   problems
 	notes      []string
 	finder     protect.Finder // zero: looks at the running system
 	protected  []protect.Addr
@@ -155,13 +157,13 @@ func open(o Options) (*daemon, error) {
 		opt: o, log: o.Log, started: now, set: set,
 		asks: make(chan func()), stopped: make(chan struct{}),
 		positions: map[string]source.Pos{}, recovering: true,
-		errands: newErrands(o.Log),
+		runner: runner.New(o.Log),
 	}
 	var err error
 	if d.notifier, err = d.newNotifier(set); err != nil {
 		return nil, &RulesError{Problems: []rules.Problem{{File: set.Name, Msg: err.Error()}}}
 	}
-	d.errands.notify = d.notify
+	d.runner.Notify = d.notify
 	for _, w := range set.Warnings {
 		d.log.Warn("rules", "warning", w.Error())
 	}
@@ -187,7 +189,7 @@ func open(o Options) (*daemon, error) {
 	}
 	d.machine = pipeline.New(kit, d.engine, led)
 	d.restore(rec)
-	d.keeper = newKeeper(o.Wall, d)
+	d.reconciler = reconcile.New(o.Wall, firewallLedger{d}, reconcile.Options{Log: d.log, Why: o.WallWhy, Ready: o.Ready})
 	specs := sourceSpecs(set)
 	d.sources, err = source.New(specs, source.Options{
 		Saved: d.positions, Since: o.Since, Stamp: kit.Stamps(now), MaxLine: set.Limits.LineBytes,
@@ -198,10 +200,10 @@ func open(o Options) (*daemon, error) {
 		return nil, err
 	}
 	d.files = watchFiles(set)
-	d.pageSpot, d.metricsSpot = newSpot(d.keepPage), newSpot(d.showMetrics)
-	d.feedSpot, d.checkSpot = newSpot(d.serveFeed), newSpot(d.serveCheck)
-	d.exportSpot = newSpot(d.writeExports)
-	d.setSpots(set)
+	d.page, d.metrics = newService(d.keepPage), newService(d.showMetrics)
+	d.feed, d.check = newService(d.serveFeed), newService(d.serveCheck)
+	d.exports = newService(d.writeExports)
+	d.configure(set)
 	return d, nil
 }
 
@@ -215,16 +217,16 @@ func (d *daemon) run(parent context.Context) error {
 		do   func(context.Context) error
 	}{
 		{"reading the logs", func(ctx context.Context) error { return d.sources.Run(ctx, batches) }},
-		{"updating the firewall", d.keeper.run},
-		{"running programs", d.errands.run},
+		{"updating the firewall", d.reconciler.Run},
+		{"running programs", d.runner.Run},
 		{"the watchdog", d.watchdog},
 		{"sending notifications", d.notifier.Run},
-		{"the metrics", d.metricsSpot.run},
-		{"the page", d.pageSpot.run},
-		{"the feed", d.feedSpot.run},
-		{"the check", d.checkSpot.run},
-		{"the exports", d.exportSpot.run},
-		{"the control socket", func(ctx context.Context) error { return control.Serve(ctx, d.opt.Listener, &door{d}) }},
+		{"the metrics", d.metrics.run},
+		{"the page", d.page.run},
+		{"the feed", d.feed.run},
+		{"the check", d.check.run},
+		{"the exports", d.exports.run},
+		{"the control socket", func(ctx context.Context) error { return control.Serve(ctx, d.opt.Listener, &api{d}) }},
 	}
 	d.refreshProtected(time.Now())
 	d.showAll(time.Now())

@@ -23,7 +23,7 @@ const (
 	nearBits6 = 48
 )
 
-func (x *door) Explain(ctx context.Context, text string) (control.Explanation, error) {
+func (x *api) Explain(ctx context.Context, text string) (control.Explanation, error) {
 	p, err := target(text)
 	if err != nil {
 		return control.Explanation{}, err

@@ -114,7 +114,7 @@ func (d *daemon) serveCheck(ctx context.Context, c rules.Check) {
 }
 
 // doors returns the use of the feed and the check, one sentence each.
-func (d *daemon) doors() (ds []string) {
+func (d *daemon) listeners() (ds []string) {
 	if f := d.feedNow.Load(); f != nil {
 		c := f.Counts()
 		s := fmt.Sprintf("feed: %d lists sent, %d unchanged, %d refused, %d clients too slow, %d connections rejected", c.Served, c.Unchanged, c.Refused, c.Slow, c.TurnedAway)

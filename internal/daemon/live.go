@@ -29,7 +29,7 @@ type liveLook struct {
 	fullest []control.Level
 }
 
-func (x *door) Live(ctx context.Context) (l control.Live, err error) {
+func (x *api) Live(ctx context.Context) (l control.Live, err error) {
 	err = x.d.ask(ctx, func() { l = x.d.lively(time.Now()) })
 	return l, err
 }
@@ -57,7 +57,7 @@ func (d *daemon) standing(p netip.Prefix, now time.Time) bool {
 }
 
 // Find looks through all blocks on the loop, but copies only what it gives.
-func (x *door) Find(ctx context.Context, q control.BlockQuery) (control.BlockPage, error) {
+func (x *api) Find(ctx context.Context, q control.BlockQuery) (control.BlockPage, error) {
 	limit := min(q.Limit, maxFound)
 	if limit <= 0 {
 		limit = 100

@@ -125,7 +125,7 @@ func (d *daemon) breached(br *detect.Breach, o ledger.Outcome, now time.Time) {
 		d.tellPolicy()
 	}
 	if o.Fresh && !d.recovering {
-		d.errands.answers(br, o)
+		d.runner.Answer(br, o)
 	}
 }
 
@@ -149,7 +149,7 @@ func (d *daemon) apply(cs []ledger.Change, why string) {
 		return
 	}
 	d.dirty = true
-	d.keeper.change(cs)
+	d.reconciler.Change(d.orders(cs))
 	d.show(cs)
 	d.rates.blocked(time.Now(), cs)
 	if now := time.Now(); !slices.Equal(d.excepted, d.ledger.Excepted(now)) {

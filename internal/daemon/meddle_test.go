@@ -19,6 +19,7 @@ import (
 	"stoplog/internal/firewall/iptables"
 	"stoplog/internal/firewall/listwall"
 	"stoplog/internal/firewall/nft"
+	"stoplog/internal/reconcile"
 )
 
 // meddled is a wall, and how people and programs change it behind our back.
@@ -103,8 +104,8 @@ func (w meddled) run(t *testing.T, r *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := startOn(t, t.TempDir(), quietRules, wall, func(k *keeper) {
-		k.checks, k.lists, k.state.feud.bears = 50*time.Millisecond, 150*time.Millisecond, 1<<20
+	x := startOn(t, t.TempDir(), quietRules, wall, func(d *daemon, o *reconcile.Options) {
+		o.Check, o.Compare, o.Patience = 50*time.Millisecond, 150*time.Millisecond, 1<<20
 	})
 	want := map[netip.Prefix]bool{}
 	next := 0

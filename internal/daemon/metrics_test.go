@@ -23,7 +23,7 @@ func TestMetricsFollowTheRules(t *testing.T) {
 	d.notifier = notifier
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	spot := newSpot(d.showMetrics)
+	spot := newService(d.showMetrics)
 	go func() { done <- spot.run(ctx) }()
 	for _, name := range []string{"a.sock", "b.sock"} {
 		m := rules.Metrics{Listener: rules.Listener{Addr: filepath.Join(t.TempDir(), name)}}

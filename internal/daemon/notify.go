@@ -8,6 +8,7 @@ import (
 	"stoplog/internal/ledger"
 	"stoplog/internal/notify"
 	"stoplog/internal/rules"
+	"stoplog/internal/runner"
 )
 
 func (d *daemon) newNotifier(set *rules.Set) (*notify.Notifier, error) {
@@ -41,7 +42,7 @@ func message(br *detect.Breach, o ledger.Outcome) notify.Message {
 		}
 		m.Blocks = append(m.Blocks, c.Block.Prefix)
 	}
-	m.TTL = blockedFor(o)
+	m.TTL = runner.BlockedFor(o)
 	return m
 }
 

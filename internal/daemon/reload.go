@@ -149,7 +149,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	if err := d.notifier.Swap(set.Notify); err != nil {
 		d.note("reload: " + err.Error())
 	}
-	d.setSpots(set)
+	d.configure(set)
 	d.set = set
 	d.machine.Swap(kit)
 	d.files = watchFiles(set)

@@ -32,7 +32,7 @@ func Walk(set *rules.Set, name string, q control.LineQuery, now time.Time) (cont
 }
 
 // Walk is the same with the live buckets, which it does not change.
-func (x *door) Walk(ctx context.Context, q control.LineQuery) (a control.Walk, err error) {
+func (x *api) Walk(ctx context.Context, q control.LineQuery) (a control.Walk, err error) {
 	if e := x.d.ask(ctx, func() {
 		w := walker{set: x.d.set, engine: x.d.engine, gate: x.d.ledger}
 		a, err = w.walk(q, x.d.set.Name, time.Now())

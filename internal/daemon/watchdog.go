@@ -3,14 +3,16 @@ package daemon
 import (
 	"context"
 	"time"
+
+	"stoplog/internal/reconcile"
 )
 
 // heardOf is a wall that knows when it was heard of last.
 type heardOf interface{ Answered() time.Time }
 
 // silence is how long a wall may not be heard of: it is asked something every
-// checkEvery, and while it fails at least every maxBackoff.
-const silence = maxBackoff + 15*time.Second
+// second or two, and while it fails at least every reconcile.MaxRetry.
+const silence = reconcile.MaxRetry + 15*time.Second
 
 // watchdog calls Alive on the loop's goroutine from time to time. When the loop
 // hangs, or the wall does not answer, nothing is called, and the service

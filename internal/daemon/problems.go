@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// plights are what is wrong now with what runs beside the loop, by what it is.
-// Unlike notes they end when it works, or is wanted no more.
-type plights struct {
+// problems are what is wrong now with the parts beside the loop, by part. Unlike
+// notes they end when the part works again or is no longer configured.
+type problems struct {
 	mu sync.Mutex
-	by map[string]plight
+	by map[string]problem
 }
 
-type plight struct {
+type problem struct {
 	said string
 	dead bool // it does not work at all
 }
 
 // set says what is wrong with what, "" that nothing is, and reports whether
 // that is news to tell.
-func (p *plights) set(what string, now plight) bool {
+func (p *problems) set(what string, now problem) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.by[what] == now {
@@ -30,14 +30,14 @@ func (p *plights) set(what string, now plight) bool {
 		return false
 	}
 	if p.by == nil {
-		p.by = map[string]plight{}
+		p.by = map[string]problem{}
 	}
 	p.by[what] = now
 	return true
 }
 
 // all are the sentences of those that are dead or not, sorted.
-func (p *plights) all(dead bool) (ss []string) {
+func (p *problems) all(dead bool) (ss []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, x := range p.by {
@@ -52,17 +52,17 @@ func (p *plights) all(dead bool) (ss []string) {
 // fails shows in status why what does not work, until it is well; the first
 // time it is logged.
 func (d *daemon) fails(what, why string) {
-	if d.plights.set(what, plight{why, true}) {
+	if d.problems.set(what, problem{why, true}) {
 		d.log.Warn(why)
 	}
 }
 
 // warns does the same of what works, but not as somebody may think.
 func (d *daemon) warns(what, why string) {
-	if d.plights.set(what, plight{why, false}) {
+	if d.problems.set(what, problem{why, false}) {
 		d.log.Warn(why)
 	}
 }
 
 // well takes back what was said of what.
-func (d *daemon) well(what string) { d.plights.set(what, plight{}) }
+func (d *daemon) well(what string) { d.problems.set(what, problem{}) }

@@ -16,7 +16,7 @@ import (
 	"stoplog/internal/rules"
 )
 
-func (x *door) List(ctx context.Context) (bs []control.Block, err error) {
+func (x *api) List(ctx context.Context) (bs []control.Block, err error) {
 	err = x.d.ask(ctx, func() {
 		live := x.d.ledger.List(time.Now())
 		bs = make([]control.Block, len(live))
@@ -66,7 +66,7 @@ func reason(b ledger.Block) string {
 	return s
 }
 
-func (x *door) Status(ctx context.Context) (s control.Status, err error) {
+func (x *api) Status(ctx context.Context) (s control.Status, err error) {
 	err = x.d.ask(ctx, func() { s = x.d.status(time.Now()) })
 	return s, err
 }
@@ -100,7 +100,7 @@ func (d *daemon) status(now time.Time) control.Status {
 	if !d.reloadedAt.IsZero() {
 		s.ReloadedAt = &d.reloadedAt
 	}
-	s.Doors = d.doors()
+	s.Doors = d.listeners()
 	d.addSources(&s)
 	for _, r := range es.Rules {
 		mode := ""
@@ -113,7 +113,7 @@ func (d *daemon) status(now time.Time) control.Status {
 		s.Evicted += r.Evicted
 	}
 	d.addWalls(&s)
-	s.Notes = append(s.Notes, d.plights.all(false)...)
+	s.Notes = append(s.Notes, d.problems.all(false)...)
 	return s
 }
 
@@ -149,22 +149,22 @@ func (d *daemon) addSources(s *control.Status) {
 }
 
 func (d *daemon) addWalls(s *control.Status) {
-	w := d.keeper.status()
+	w := d.reconciler.State()
 	state := "ok"
 	switch {
-	case w.err != "":
-		state = w.err
-	case !w.ready:
+	case w.Err != "":
+		state = w.Err
+	case !w.Ready:
 		state = "being set up"
-	case w.full != "":
-		state = w.full
+	case w.Full != "":
+		state = w.Full
 	}
 	why := d.opt.WallWhy
-	if !w.feud.last.IsZero() {
-		why = strings.TrimSpace(why + "; restored at " + w.feud.last.Format(time.TimeOnly) + " after another program changed it")
+	if !w.Restored.IsZero() {
+		why = strings.TrimSpace(why + "; restored at " + w.Restored.Format(time.TimeOnly) + " after another program changed it")
 	}
 	s.Backends = []control.WallStatus{{Name: d.backendName(), State: state, Why: why, Entries: s.Blocks}}
-	s.Notes = append(s.Notes, w.notes...)
+	s.Notes = append(s.Notes, w.Notes...)
 }
 
 // memoryKiB is the process's resident memory (proc_pid_statm(5)).

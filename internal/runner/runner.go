@@ -1,4 +1,6 @@
-package daemon
+// Package runner runs the programs that rules start on a breach: bounded in number
+// and time, without a shell, with log text as environment data only.
+package runner
 
 import (
 	"context"
@@ -18,59 +20,60 @@ import (
 
 // Bounds of what rules may have done for them.
 const (
-	maxErrands  = 256 // waiting; more are dropped and counted
+	maxJobs     = 256 // waiting; more are dropped and counted
 	maxWorkers  = 4
-	errandTime  = 30 * time.Second
+	jobTime     = 30 * time.Second
 	maxEnvValue = 1024
 )
 
-// errands runs the administrator's own programs that rules ask for. Nothing
-// waits for them: over the bound they are dropped, counted and reported.
-type errands struct {
+// Runner runs the administrator's own programs that rules ask for. Nothing waits
+// for them: over the bound they are dropped, counted and reported.
+type Runner struct {
 	log     *slog.Logger
-	queue   chan errand
-	dropped atomic.Uint64
-	notify  func(target string, br *detect.Breach, o ledger.Outcome)
+	queue   chan job
+	Dropped atomic.Uint64
+	Notify  func(target string, br *detect.Breach, o ledger.Outcome)
 }
 
-// errand is one program to run: an argument list, no shell, and the values as
+// job is one program to run: an argument list, no shell, and the values as
 // environment variables.
-type errand struct {
+type job struct {
 	rule string
 	argv []string
 	env  []string
 }
 
-func newErrands(log *slog.Logger) *errands {
-	return &errands{log: log, queue: make(chan errand, maxErrands)}
+func New(log *slog.Logger) *Runner {
+	return &Runner{log: log, queue: make(chan job, maxJobs)}
 }
 
-// answers takes on what is left of a breach for us. It never blocks.
-func (e *errands) answers(br *detect.Breach, o ledger.Outcome) {
+// Answer queues the programs of a breach and hands notifications to Notify. It
+// never blocks.
+func (e *Runner) Answer(br *detect.Breach, o ledger.Outcome) {
 	for _, a := range o.Answers {
 		switch a.Kind {
 		case detect.Exec:
-			e.add(errand{br.Rule, a.Argv, breachEnv(br, o)})
+			e.add(job{br.Rule, a.Argv, breachEnv(br, o)})
 		case detect.Notify:
-			if e.notify != nil {
-				e.notify(a.Target, br, o)
+			if e.Notify != nil {
+				e.Notify(a.Target, br, o)
 			}
 		}
 	}
 }
 
-func (e *errands) add(x errand) {
+func (e *Runner) add(x job) {
 	select {
 	case e.queue <- x:
 	default:
-		if n := e.dropped.Add(1); n&(n-1) == 0 { // 1, 2, 4, 8…: said, not repeated for each
+		if n := e.Dropped.Add(1); n&(n-1) == 0 { // 1, 2, 4, 8…: said, not repeated for each
 			e.log.Warn("exec: too many programs are waiting; dropped", "rule", x.rule, "dropped", n)
 		}
 	}
 }
 
-// blockedFor is the longest for which an outcome blocks; 0 when it does not.
-func blockedFor(o ledger.Outcome) (longest time.Duration) {
+// BlockedFor is the longest for which an outcome blocks; 0 when it does not.
+func BlockedFor(o ledger.Outcome) (longest time.Duration) {
 	for _, c := range o.Changes {
 		if c.Op != ledger.Set {
 			continue
@@ -91,7 +94,7 @@ func breachEnv(br *detect.Breach, o ledger.Outcome) []string {
 	}
 	vs := [][2]string{
 		{"RULE", br.Rule}, {"KEY", br.Key}, {"PREFIX", prefix}, {"ADDR", addr}, {"SERVICE", br.Service},
-		{"USER", br.User}, {"COUNT", strconv.Itoa(br.Count)}, {"POINTS", strconv.Itoa(br.Points)}, {"TTL", rules.FormatDuration(blockedFor(o))},
+		{"USER", br.User}, {"COUNT", strconv.Itoa(br.Count)}, {"POINTS", strconv.Itoa(br.Points)}, {"TTL", rules.FormatDuration(BlockedFor(o))},
 		{"TIME", time.Unix(0, br.At).UTC().Format(time.RFC3339)}, {"SOURCE", br.Source},
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -102,8 +105,8 @@ func breachEnv(br *detect.Breach, o ledger.Outcome) []string {
 	return env
 }
 
-// run works off the queue until ctx ends, then waits for what runs.
-func (e *errands) run(ctx context.Context) error {
+// Run works off the queue until ctx ends, then waits for what runs.
+func (e *Runner) Run(ctx context.Context) error {
 	done := make(chan struct{})
 	for range maxWorkers {
 		go func() {
@@ -124,8 +127,8 @@ func (e *errands) run(ctx context.Context) error {
 	return nil
 }
 
-func (e *errands) do(ctx context.Context, x errand) {
-	ctx, cancel := context.WithTimeout(ctx, errandTime)
+func (e *Runner) do(ctx context.Context, x job) {
+	ctx, cancel := context.WithTimeout(ctx, jobTime)
 	defer cancel()
 	c := exec.CommandContext(ctx, x.argv[0], x.argv[1:]...)
 	c.Env, c.Dir = x.env, "/"
@@ -137,7 +140,7 @@ func (e *errands) do(ctx context.Context, x errand) {
 	c.Stdout, c.Stderr = &said, &said
 	if err := c.Run(); err != nil {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("killed after %s", rules.FormatDuration(errandTime))
+			err = fmt.Errorf("killed after %s", rules.FormatDuration(jobTime))
 		}
 		e.log.Warn("exec", "rule", x.rule, "program", x.argv[0], "problem", err.Error(), "said", string(said))
 	}

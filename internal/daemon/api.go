@@ -15,9 +15,8 @@ import (
 	"stoplog/internal/rules"
 )
 
-// door answers the administrator's requests: it implements control.Daemon and the
-// page's interface. Every method runs on the loop's goroutine, through ask.
-type door struct{ d *daemon }
+// api answers the control socket and the page: it implements control.Daemon. Every method runs on the loop's goroutine, through ask.
+type api struct{ d *daemon }
 
 func target(s string) (netip.Prefix, error) {
 	p, ok := rules.ParsePrefix(s)
@@ -42,7 +41,7 @@ func tidy(o control.Order) (control.Order, netip.Prefix, error) {
 }
 
 // do runs f on the loop and returns its answer.
-func (x *door) do(ctx context.Context, f func(now time.Time) (control.Answer, error)) (a control.Answer, err error) {
+func (x *api) do(ctx context.Context, f func(now time.Time) (control.Answer, error)) (a control.Answer, err error) {
 	if e := x.d.ask(ctx, func() { a, err = f(time.Now()) }); e != nil {
 		return control.Answer{}, e
 	}
@@ -55,21 +54,21 @@ const heldWithin = 5 * time.Second
 
 // order is do for orders that the firewall has to apply: it returns when it has,
 // or with the reason why it has not. what starts that error's text.
-func (x *door) order(ctx context.Context, what string, f func(now time.Time) (control.Answer, error)) (control.Answer, error) {
-	var carried <-chan error
+func (x *api) order(ctx context.Context, what string, f func(now time.Time) (control.Answer, error)) (control.Answer, error) {
+	var applied <-chan error
 	a, err := x.do(ctx, func(now time.Time) (control.Answer, error) {
 		a, err := f(now)
-		carried = x.d.keeper.carried()
+		applied = x.d.reconciler.Applied()
 		return a, err
 	})
-	if carried == nil || errors.Is(err, control.ErrBadOrder) {
+	if applied == nil || errors.Is(err, control.ErrBadOrder) {
 		return a, err
 	}
 	late := time.NewTimer(heldWithin)
 	defer late.Stop()
 	var why error
 	select {
-	case why = <-carried:
+	case why = <-applied:
 	case <-late.C:
 		why = fmt.Errorf("no answer within %s", rules.FormatDuration(heldWithin))
 	case <-ctx.Done():
@@ -83,7 +82,7 @@ func (x *door) order(ctx context.Context, what string, f func(now time.Time) (co
 	return a, err
 }
 
-func (x *door) Block(ctx context.Context, o control.Order) (control.Answer, error) {
+func (x *api) Block(ctx context.Context, o control.Order) (control.Answer, error) {
 	o, p, err := tidy(o)
 	if err != nil {
 		return control.Answer{}, err
@@ -112,7 +111,7 @@ func orRefused(err error, p netip.Prefix) error {
 	return control.BadOrder("%s", err)
 }
 
-// said answers with one sentence. err means that the order was carried out but
+// said answers with one sentence. err means that the order was applied out but
 // may not survive a crash.
 func said(err error, format string, args ...any) (control.Answer, error) {
 	line := fmt.Sprintf(format, args...)
@@ -122,7 +121,7 @@ func said(err error, format string, args ...any) (control.Answer, error) {
 	return control.Answer{Lines: []string{line}}, nil
 }
 
-func (x *door) Unblock(ctx context.Context, o control.Order) (control.Answer, error) {
+func (x *api) Unblock(ctx context.Context, o control.Order) (control.Answer, error) {
 	o, p, err := tidy(o)
 	if err != nil {
 		return control.Answer{}, err
@@ -157,7 +156,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func (x *door) Allow(ctx context.Context, o control.Order) (control.Answer, error) {
+func (x *api) Allow(ctx context.Context, o control.Order) (control.Answer, error) {
 	o, p, err := tidy(o)
 	if err != nil {
 		return control.Answer{}, err
@@ -175,7 +174,7 @@ func (x *door) Allow(ctx context.Context, o control.Order) (control.Answer, erro
 	})
 }
 
-func (x *door) Disallow(ctx context.Context, o control.Order) (control.Answer, error) {
+func (x *api) Disallow(ctx context.Context, o control.Order) (control.Answer, error) {
 	o, p, err := tidy(o)
 	if err != nil {
 		return control.Answer{}, err
@@ -190,7 +189,7 @@ func (x *door) Disallow(ctx context.Context, o control.Order) (control.Answer, e
 	})
 }
 
-func (x *door) Allowed(ctx context.Context) (as []control.AllowEntry, err error) {
+func (x *api) Allowed(ctx context.Context) (as []control.AllowEntry, err error) {
 	err = x.d.ask(ctx, func() { as = x.d.allowed(time.Now()) })
 	return as, err
 }
@@ -225,7 +224,7 @@ func (d *daemon) allowed(now time.Time) []control.AllowEntry {
 	return as
 }
 
-func (x *door) Flags(ctx context.Context) (fs []control.FlagEntry, err error) {
+func (x *api) Flags(ctx context.Context) (fs []control.FlagEntry, err error) {
 	err = x.d.ask(ctx, func() { fs = x.d.flags(time.Now()) })
 	return fs, err
 }
@@ -255,7 +254,7 @@ func (d *daemon) readers(flag string) (names []string) {
 	return names
 }
 
-func (x *door) SetFlag(ctx context.Context, o control.FlagOrder) (control.Answer, error) {
+func (x *api) SetFlag(ctx context.Context, o control.FlagOrder) (control.Answer, error) {
 	if !rules.FlagName(o.Name) || o.For <= 0 {
 		return control.Answer{}, control.BadOrder("flag %q: expected a name of a-z, 0-9 and -, and a positive time", o.Name)
 	}
@@ -269,7 +268,7 @@ func (x *door) SetFlag(ctx context.Context, o control.FlagOrder) (control.Answer
 	})
 }
 
-func (x *door) ClearFlag(ctx context.Context, o control.FlagOrder) (control.Answer, error) {
+func (x *api) ClearFlag(ctx context.Context, o control.FlagOrder) (control.Answer, error) {
 	if !rules.FlagName(o.Name) {
 		return control.Answer{}, control.BadOrder("flag %q: expected a name of a-z, 0-9 and -", o.Name)
 	}
@@ -287,7 +286,7 @@ func (x *door) ClearFlag(ctx context.Context, o control.FlagOrder) (control.Answ
 	})
 }
 
-func (x *door) Reload(ctx context.Context) (control.Answer, error) {
+func (x *api) Reload(ctx context.Context) (control.Answer, error) {
 	return x.do(ctx, func(now time.Time) (control.Answer, error) {
 		var a control.Answer
 		for _, p := range x.d.reload(now, "requested") {
@@ -303,7 +302,7 @@ func (x *door) Reload(ctx context.Context) (control.Answer, error) {
 // maxSkipped bounds how far back History pages.
 const maxSkipped = 100000
 
-func (x *door) History(_ context.Context, q control.HistoryQuery) ([]control.AuditEntry, error) {
+func (x *api) History(_ context.Context, q control.HistoryQuery) ([]control.AuditEntry, error) {
 	lq := ledger.Query{Since: q.Since, Max: q.Limit, Skip: min(max(q.Offset, 0), maxSkipped)}
 	if q.Limit <= 0 || q.Limit > 10000 {
 		lq.Max = 1000
@@ -384,8 +383,8 @@ func (d *daemon) deletedByHand(ps []netip.Prefix, now time.Time) {
 // trouble lists the current problems.
 func (d *daemon) trouble() []string {
 	var ts []string
-	w := d.keeper.status()
-	for _, s := range slices.Concat([]string{w.err, w.full, w.feud.trouble(time.Now()), d.reloadErr, d.lockless(d.set)}, d.listErrs, d.tierErrs, d.lacks, d.plights.all(true)) {
+	w := d.reconciler.State()
+	for _, s := range slices.Concat([]string{w.Err, w.Full, w.Conflict, d.reloadErr, d.lockless(d.set)}, d.listErrs, d.tierErrs, d.lacks, d.problems.all(true)) {
 		if s != "" {
 			ts = append(ts, s)
 		}
@@ -404,10 +403,10 @@ func (d *daemon) trouble() []string {
 			ts = append(ts, h)
 		}
 	}
-	if n := d.errands.dropped.Load(); n > 0 {
+	if n := d.runner.Dropped.Load(); n > 0 {
 		ts = append(ts, fmt.Sprintf("%d programs of exec answers were not started: too many were waiting", n))
 	}
 	return append(ts, d.notifyTrouble()...)
 }
 
-var _ control.Daemon = (*door)(nil)
+var _ control.Daemon = (*api)(nil)

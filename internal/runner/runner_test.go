@@ -1,4 +1,4 @@
-package daemon
+package runner
 
 import (
 	"log/slog"
@@ -13,12 +13,12 @@ import (
 
 // A program hears how long the block holds, whoever decided that.
 func TestProgramsHearTheTTL(t *testing.T) {
-	e := newErrands(slog.New(slog.DiscardHandler))
+	e := New(slog.New(slog.DiscardHandler))
 	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	br := &detect.Breach{At: since.UnixNano(), Rule: "r", Prefix: netip.MustParsePrefix("192.0.2.0/28")}
 	set := ledger.Change{Op: ledger.Set, Block: ledger.Block{Prefix: br.Prefix, Since: since, Until: since.Add(40 * time.Minute)}}
 	for want, changes := range map[string][]ledger.Change{"STOPLOG_TTL=40m": {set}, "STOPLOG_TTL=0s": nil} {
-		e.answers(br, ledger.Outcome{Answers: []detect.Answer{{Kind: detect.Exec, Argv: []string{"/bin/true"}}}, Changes: changes})
+		e.Answer(br, ledger.Outcome{Answers: []detect.Answer{{Kind: detect.Exec, Argv: []string{"/bin/true"}}}, Changes: changes})
 		if x := <-e.queue; !slices.Contains(x.env, want) {
 			t.Errorf("got the environment %q, want %s", x.env, want)
 		}

@@ -18,124 +18,16 @@ import (
 
 	"stoplog/internal/control"
 	"stoplog/internal/firewall"
-	"stoplog/internal/ledger"
+	"stoplog/internal/firewall/firewalltest"
+	"stoplog/internal/reconcile"
 	"stoplog/internal/rules"
 	"stoplog/internal/source"
 )
 
-// testWall is a wall in memory that fails when told and can be changed by
-// others behind our back.
-type testWall struct {
-	mu      sync.Mutex
-	held    map[netip.Prefix]firewall.Entry
-	policy  firewall.Policy
-	failing error
-	broken  bool
-	setups  int
-	changed chan struct{} // one token a call that changed something
-}
-
-func newTestWall() *testWall {
-	return &testWall{held: map[netip.Prefix]firewall.Entry{}, changed: make(chan struct{}, 10000)}
-}
-
-func (w *testWall) Name() string { return "test" }
-
-func (w *testWall) do(f func()) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.failing != nil {
-		return w.failing
-	}
-	f()
-	w.changed <- struct{}{}
-	return nil
-}
-
-func (w *testWall) Setup(_ context.Context, p firewall.Policy) error {
-	return w.do(func() { w.policy, w.broken, w.setups = p, false, w.setups+1 })
-}
-
-func (w *testWall) Block(_ context.Context, es []firewall.Entry) error {
-	return w.do(func() {
-		for _, e := range es {
-			w.held[e.Prefix] = e
-		}
-	})
-}
-
-func (w *testWall) Unblock(_ context.Context, ps []netip.Prefix) error {
-	return w.do(func() {
-		for _, p := range ps {
-			delete(w.held, p)
-		}
-	})
-}
-
-func (w *testWall) List(_ context.Context, emit func(firewall.Entry)) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.failing != nil {
-		return w.failing
-	}
-	for _, e := range w.held {
-		emit(e)
-	}
-	return nil
-}
-
-func (w *testWall) Teardown(context.Context) error { return nil }
-
-func (w *testWall) Check(context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.failing != nil {
-		return w.failing
-	}
-	if w.broken {
-		return fmt.Errorf("table test: %w", firewall.ErrBroken)
-	}
-	return nil
-}
-
-// fail makes every order fail with err, nil to work again.
-func (w *testWall) fail(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.failing = err
-}
-
-// meddle lets somebody else change the wall.
-func (w *testWall) meddle(f func(held map[netip.Prefix]firewall.Entry)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f(w.held)
-}
-
-func (w *testWall) has(p string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, ok := w.held[netip.MustParsePrefix(p)]
-	return ok
-}
-
-// until waits until ok, looking again whenever the wall was changed.
-func (w *testWall) until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	timeout := time.After(30 * time.Second)
-	for !ok() {
-		select {
-		case <-w.changed:
-		case <-timeout:
-			t.Fatalf("waited in vain for: %s", what)
-		}
-	}
-}
-
 // live is a daemon that runs until the test ends.
 type live struct {
 	*daemon
-	wall *testWall
+	wall *firewalltest.Memory
 	c    *control.Client
 	log  *syncBuffer
 	stop func()
@@ -172,14 +64,14 @@ rules:
 // its wall stands.
 func startDaemon(t *testing.T, dir, text string) *live {
 	t.Helper()
-	wall := newTestWall()
+	wall := firewalltest.NewMemory()
 	x := startOn(t, dir, text, wall, nil)
 	x.wall = wall
 	return x
 }
 
 // startOn does the same on any wall, after tune.
-func startOn(t *testing.T, dir, text string, wall firewall.Backend, tune func(*keeper)) *live {
+func startOn(t *testing.T, dir, text string, wall firewall.Backend, tune func(*daemon, *reconcile.Options)) *live {
 	t.Helper()
 	sock := filepath.Join(t.TempDir(), "s.sock")
 	l, err := net.Listen("unix", sock)
@@ -198,7 +90,9 @@ func startOn(t *testing.T, dir, text string, wall firewall.Backend, tune func(*k
 		t.Fatal(err)
 	}
 	if tune != nil {
-		tune(d.keeper)
+		o := reconcile.Options{Log: d.log, Ready: d.opt.Ready}
+		tune(d, &o)
+		d.reconciler = reconcile.New(wall, firewallLedger{d}, o)
 	}
 	// signal.NotifyContext of Go 1.26.0 gives a cause that is not context.Canceled.
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -233,13 +127,16 @@ func (x *live) block(t *testing.T, targets ...string) {
 		}
 	}
 	for _, target := range targets {
-		x.wall.until(t, target+" held", func() bool { return x.wall.has(target) })
+		x.wall.Until(t, target+" held", func() bool { return x.wall.Has(target) })
 	}
 }
 
-// turn makes the keeper look at once instead of at its next tick.
-func (x *live) turn(step func(context.Context) error) {
-	x.keeper.settle(context.Background(), step)
+// turn makes the reconciler take a step at once instead of at its next tick.
+func (x *live) turn(t *testing.T, step func(context.Context) error) {
+	t.Helper()
+	if err := step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (x *live) status(t *testing.T) control.Status {
@@ -257,17 +154,17 @@ func TestOrdersReachTheWall(t *testing.T) {
 	if _, err := x.c.Unblock(context.Background(), control.Order{Target: "192.0.2.7"}); err != nil {
 		t.Fatal(err)
 	}
-	x.wall.until(t, "the covering block lifted", func() bool { return !x.wall.has("192.0.2.0/28") })
-	if !x.wall.has("2001:db8::/64") {
+	x.wall.Until(t, "the covering block lifted", func() bool { return !x.wall.Has("192.0.2.0/28") })
+	if !x.wall.Has("2001:db8::/64") {
 		t.Error("an unblock lifted what it does not touch")
 	}
 	if _, err := x.c.Allow(context.Background(), control.Order{Target: "2001:db8::5"}); err != nil {
 		t.Fatal(err)
 	}
-	x.wall.until(t, "the allowance", func() bool {
-		x.wall.mu.Lock()
-		defer x.wall.mu.Unlock()
-		return len(x.wall.policy.Allow) == 1 && x.wall.policy.Allow[0].String() == "2001:db8::5/128"
+	x.wall.Until(t, "the allowance", func() bool {
+		x.wall.Mu.Lock()
+		defer x.wall.Mu.Unlock()
+		return len(x.wall.Policy.Allow) == 1 && x.wall.Policy.Allow[0].String() == "2001:db8::5/128"
 	})
 }
 
@@ -275,17 +172,17 @@ func TestOrdersReachTheWall(t *testing.T) {
 func TestAllowanceEnds(t *testing.T) {
 	x := startDaemon(t, t.TempDir(), quietRules)
 	allowed := func() int {
-		x.wall.mu.Lock()
-		defer x.wall.mu.Unlock()
-		return len(x.wall.policy.Allow)
+		x.wall.Mu.Lock()
+		defer x.wall.Mu.Unlock()
+		return len(x.wall.Policy.Allow)
 	}
 	for target, ttl := range map[string]time.Duration{"198.51.100.7": 300 * time.Millisecond, "2001:db8::5": time.Hour} {
 		if _, err := x.c.Allow(context.Background(), control.Order{Target: target, TTL: ttl}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	x.wall.until(t, "both allowances", func() bool { return allowed() == 2 })
-	x.wall.until(t, "the end of one", func() bool { return allowed() == 1 })
+	x.wall.Until(t, "both allowances", func() bool { return allowed() == 2 })
+	x.wall.Until(t, "the end of one", func() bool { return allowed() == 1 })
 }
 
 const lockdownRules = `
@@ -309,9 +206,9 @@ func TestLockdownEndsByHand(t *testing.T) {
 	}
 	x := startDaemon(t, t.TempDir(), strings.Replace(lockdownRules, "LOG", log, 1))
 	locked := func() bool {
-		x.wall.mu.Lock()
-		defer x.wall.mu.Unlock()
-		return x.wall.policy.Lockdown.Until.After(time.Now())
+		x.wall.Mu.Lock()
+		defer x.wall.Mu.Unlock()
+		return x.wall.Policy.Lockdown.Until.After(time.Now())
 	}
 	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -327,7 +224,7 @@ func TestLockdownEndsByHand(t *testing.T) {
 	for i := range 3 {
 		fmt.Fprintf(f, "%s host sshd[%d]: Failed password for root from 192.0.2.%d port 4000 ssh2\n", time.Now().UTC().Format(time.RFC3339), i, 10*i)
 	}
-	x.wall.until(t, "the lockdown", locked)
+	x.wall.Until(t, "the lockdown", locked)
 	fs, err := x.c.Flags(context.Background())
 	if err != nil || len(fs) != 1 || fs[0].Name != "lockdown" || fs[0].By != "rule lockdown" {
 		t.Errorf("flags = %v, %v; want the lockdown", fs, err)
@@ -338,7 +235,7 @@ func TestLockdownEndsByHand(t *testing.T) {
 	if _, err := x.c.ClearFlag(context.Background(), control.FlagOrder{Name: "lockdown"}); err != nil {
 		t.Fatal(err)
 	}
-	x.wall.until(t, "its end", func() bool { return !locked() })
+	x.wall.Until(t, "its end", func() bool { return !locked() })
 	if fs, _ := x.c.Flags(context.Background()); len(fs) != 0 {
 		t.Errorf("flags after its end: %v", fs)
 	}
@@ -366,7 +263,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("block %s: %v, want a word of %q", target, err, word)
 		}
 	}
-	if n := len(x.wall.held); n != 0 {
+	if n := len(x.wall.Held); n != 0 {
 		t.Errorf("%d refused orders reached the wall", n)
 	}
 }
@@ -395,14 +292,14 @@ func TestAllowedArePrefixes(t *testing.T) {
 
 func TestFailingWallIsRetried(t *testing.T) {
 	x := startDaemon(t, t.TempDir(), quietRules)
-	x.wall.fail(errors.New("xtables lock: held by another program"))
+	x.wall.Fail(errors.New("xtables lock: held by another program"))
 	for what, order := range map[string]func(context.Context, control.Order) (control.Answer, error){"block": x.c.Block, "unblock": x.c.Unblock, "allow": x.c.Allow} {
 		target := "192.0.2.0/28"
 		if what != "block" {
 			target = map[string]string{"unblock": "198.51.100.0/28", "allow": "203.0.113.0/28"}[what]
-			x.wall.fail(nil)
+			x.wall.Fail(nil)
 			x.block(t, target)
-			x.wall.fail(errors.New("xtables lock: held by another program"))
+			x.wall.Fail(errors.New("xtables lock: held by another program"))
 		}
 		if a, err := order(context.Background(), control.Order{Target: target}); err == nil || !strings.Contains(err.Error(), "xtables lock") {
 			t.Errorf("%s while the wall fails: got %v, %v, want its error", what, a.Lines, err)
@@ -418,54 +315,20 @@ func TestFailingWallIsRetried(t *testing.T) {
 	if s := x.status(t); !strings.Contains(strings.Join(s.Trouble, " "), "xtables lock") {
 		t.Errorf("status does not say what fails: %q", s.Trouble)
 	}
-	x.wall.fail(nil)
-	x.wall.until(t, "the block after the wall works again", func() bool { return x.wall.has("192.0.2.0/28") })
-}
-
-// lameWalls are two walls of which the second fails.
-type lameWalls struct{ *testWall }
-
-func (w lameWalls) Block(ctx context.Context, es []firewall.Entry) error {
-	return errors.Join(w.testWall.Block(ctx, es), errors.New("the second wall fails"))
-}
-
-func (w lameWalls) Unblock(ctx context.Context, ps []netip.Prefix) error {
-	return errors.Join(w.testWall.Unblock(ctx, ps), errors.New("the second wall fails"))
-}
-
-// What is decided while a wall is waited for reaches those that work.
-func TestOneWallFailsAlone(t *testing.T) {
-	x := startDaemon(t, t.TempDir(), quietRules)
-	w := lameWalls{newTestWall()}
-	k := newKeeper(w, x.daemon)
-	gone, come := netip.MustParsePrefix("192.0.2.0/28"), netip.MustParsePrefix("192.0.2.16/28")
-	w.held[gone] = firewall.Entry{Prefix: gone}
-	ctx, cancel := context.WithCancel(context.Background())
-	paused := make(chan struct{})
-	go func() {
-		defer close(paused)
-		k.pause(ctx, time.Hour)
-	}()
-	k.change([]ledger.Change{
-		{Op: ledger.Lift, Block: ledger.Block{Prefix: gone}},
-		{Op: ledger.Set, Block: ledger.Block{Prefix: come, Until: time.Now().Add(time.Hour)}},
-	})
-	w.until(t, "the block that came during the pause", func() bool { return w.has(come.String()) && !w.has(gone.String()) })
-	cancel()
-	<-paused
-	if len(k.queue) != 2 {
-		t.Errorf("%d orders wait for the wall that fails, want 2", len(k.queue))
-	}
+	x.wall.Fail(nil)
+	x.wall.Until(t, "the block after the wall works again", func() bool { return x.wall.Has("192.0.2.0/28") })
 }
 
 func TestFlushedWallIsRestored(t *testing.T) {
 	x := startDaemon(t, t.TempDir(), quietRules)
 	x.block(t, "192.0.2.0/28", "192.0.2.16/28", "2001:db8::/64")
-	x.wall.meddle(func(held map[netip.Prefix]firewall.Entry) { clear(held) })
-	x.wall.broken = true
-	x.turn(x.keeper.check)
+	x.wall.Meddle(func(held map[netip.Prefix]firewall.Entry) {
+		clear(held)
+		x.wall.Broken = true
+	})
+	x.turn(t, x.reconciler.CheckNow)
 	for _, p := range []string{"192.0.2.0/28", "192.0.2.16/28", "2001:db8::/64"} {
-		if !x.wall.has(p) {
+		if !x.wall.Has(p) {
 			t.Errorf("%s was not restored", p)
 		}
 	}
@@ -479,9 +342,9 @@ func TestDeletedByHandStaysSo(t *testing.T) {
 	x := startDaemon(t, dir, quietRules)
 	x.block(t, "192.0.2.0/28", "192.0.2.16/28", "2001:db8::/64")
 	p := netip.MustParsePrefix("192.0.2.16/28")
-	x.wall.meddle(func(held map[netip.Prefix]firewall.Entry) { delete(held, p) })
-	x.turn(x.keeper.compare)
-	if x.wall.has("192.0.2.16/28") {
+	x.wall.Meddle(func(held map[netip.Prefix]firewall.Entry) { delete(held, p) })
+	x.turn(t, x.reconciler.CompareNow)
+	if x.wall.Has("192.0.2.16/28") {
 		t.Error("what the administrator deleted came back")
 	}
 	bs, err := x.c.List(context.Background())
@@ -497,15 +360,15 @@ func TestDeletedByHandStaysSo(t *testing.T) {
 func TestForeignElementsGo(t *testing.T) {
 	x := startDaemon(t, t.TempDir(), quietRules)
 	x.block(t, "192.0.2.0/28")
-	x.wall.meddle(func(held map[netip.Prefix]firewall.Entry) {
+	x.wall.Meddle(func(held map[netip.Prefix]firewall.Entry) {
 		p := netip.MustParsePrefix("203.0.113.0/28")
 		held[p] = firewall.Entry{Prefix: p, Until: time.Now().Add(time.Hour)}
 	})
-	x.turn(x.keeper.compare)
-	if x.wall.has("203.0.113.0/28") {
+	x.turn(t, x.reconciler.CompareNow)
+	if x.wall.Has("203.0.113.0/28") {
 		t.Error("what the ledger does not know of is still blocked")
 	}
-	if !x.wall.has("192.0.2.0/28") {
+	if !x.wall.Has("192.0.2.0/28") {
 		t.Error("our own block went")
 	}
 }
@@ -520,10 +383,10 @@ func TestRestart(t *testing.T) {
 	}
 	x.stop()
 	y := startDaemon(t, dir, quietRules)
-	if !y.wall.has("192.0.2.0/28") || !y.wall.has("2001:db8::/64") {
-		t.Errorf("the new wall holds %v", y.wall.held)
+	if !y.wall.Has("192.0.2.0/28") || !y.wall.Has("2001:db8::/64") {
+		t.Errorf("the new wall holds %v", y.wall.Held)
 	}
-	if y.wall.has("198.51.100.1/32") {
+	if y.wall.Has("198.51.100.1/32") {
 		t.Error("what expired meanwhile is back")
 	}
 }
@@ -663,87 +526,15 @@ func TestWidenedInTheLog(t *testing.T) {
 	}
 }
 
-// TestFeud: changes of the wall are repaired at once, but for those that never
-// end: these after a pause, and status reports them.
-func TestFeud(t *testing.T) {
-	x := startDaemon(t, t.TempDir(), quietRules)
-	k := x.daemon.keeper
-	for range patient {
-		if wait := k.repairing("a test"); wait != 0 {
-			t.Errorf("one of the first repairs waits %s", wait)
-		}
-	}
-	if got := x.status(t).Trouble; len(got) > 0 {
-		t.Errorf("after %d repairs: got trouble %q", patient, got)
-	}
-	for range 100 {
-		if wait := k.repairing("a test"); wait != truce {
-			t.Fatalf("waits %s, want %s", wait, truce)
-		}
-	}
-	if got := strings.Join(x.status(t).Trouble, "; "); !strings.Contains(got, "103 times") {
-		t.Errorf("at last: trouble %q", got)
-	}
-	if n := strings.Count(x.log.String(), "somebody changed the wall"); n > 10 {
-		t.Errorf("logged %d times", n)
-	}
-	f := feud{last: time.Now().Add(-2 * peace), times: 100}
-	if told := f.trouble(time.Now()); told != "" || f.again(time.Now()) != 0 {
-		t.Errorf("in peace: told %q, or a repair waits", told)
-	}
-}
-
-// TestBrokenOnce: what was broken several times is restored once.
-func TestBrokenOnce(t *testing.T) {
-	x := startDaemon(t, t.TempDir(), quietRules)
-	x.block(t, "192.0.2.0/28")
-	x.stop()
-	more := make(chan firewall.Change, 16)
-	for range cap(more) {
-		more <- firewall.Change{Broken: true}
-	}
-	before := x.wall.setups
-	if err := x.keeper.onChange(t.Context(), firewall.Change{Broken: true}, more); err != nil {
-		t.Fatal(err)
-	}
-	if n := x.wall.setups - before; len(more) > 0 || n > 1 {
-		t.Errorf("set up %d times, %d changes wait still", n, len(more))
-	}
-	if n := x.keeper.status().feud.times; n != 1 {
-		t.Errorf("counted as %d repairs, want 1", n)
-	}
-}
-
-// hookedWall calls a function before each look and each order to block.
-type hookedWall struct {
-	*testWall
-	list  func(emit func(firewall.Entry)) func(firewall.Entry)
-	block func() error
-}
-
-func (w *hookedWall) List(ctx context.Context, emit func(firewall.Entry)) error {
-	if w.list != nil {
-		emit = w.list(emit)
-	}
-	return w.testWall.List(ctx, emit)
-}
-
-func (w *hookedWall) Block(ctx context.Context, es []firewall.Entry) error {
-	if w.block != nil {
-		return w.block()
-	}
-	return w.testWall.Block(ctx, es)
-}
-
 // TestDeletionIsLookedAtTwice: what one listing misses and the next one has was
 // not deleted by hand.
 func TestDeletionIsLookedAtTwice(t *testing.T) {
-	wall := &hookedWall{testWall: newTestWall()}
-	x := startOn(t, t.TempDir(), quietRules, wall, func(k *keeper) { k.checks, k.lists = time.Hour, time.Hour })
-	x.wall = wall.testWall
+	wall := &firewalltest.Hooked{Memory: firewalltest.NewMemory()}
+	x := startOn(t, t.TempDir(), quietRules, wall, func(d *daemon, o *reconcile.Options) { o.Check, o.Compare = time.Hour, time.Hour })
+	x.wall = wall.Memory
 	x.block(t, "192.0.2.0/28", "198.51.100.0/28", "203.0.113.0/28")
 	p, looks := netip.MustParsePrefix("192.0.2.0/28"), 0
-	wall.list = func(emit func(firewall.Entry)) func(firewall.Entry) {
+	wall.OnList = func(emit func(firewall.Entry)) func(firewall.Entry) {
 		looks++
 		return func(e firewall.Entry) {
 			if looks > 1 || e.Prefix != p {
@@ -751,37 +542,9 @@ func TestDeletionIsLookedAtTwice(t *testing.T) {
 			}
 		}
 	}
-	x.turn(x.keeper.compare)
+	x.turn(t, x.reconciler.CompareNow)
 	bs, err := x.c.List(context.Background())
 	if err != nil || len(bs) != 3 || looks != 2 {
 		t.Errorf("after %d looks %d blocks stand, %v; want 3 after 2", looks, len(bs), err)
-	}
-}
-
-// TestNewerOrderWins: an order that failed is not tried again over a newer one of
-// the same prefix.
-func TestNewerOrderWins(t *testing.T) {
-	set, problems := rules.LoadBytes("test", []byte(quietRules), "")
-	if set == nil {
-		t.Fatal(problems)
-	}
-	wall := &hookedWall{testWall: newTestWall()}
-	k := newKeeper(wall, &daemon{set: set})
-	order := func(op ledger.Op, prefix string) {
-		k.change([]ledger.Change{{Op: op, Block: ledger.Block{Prefix: netip.MustParsePrefix(prefix), Until: time.Now().Add(time.Hour)}}})
-	}
-	wall.block = func() error {
-		order(ledger.Lift, "192.0.2.0/28")
-		return errors.New("down")
-	}
-	order(ledger.Set, "192.0.2.0/28")
-	order(ledger.Set, "198.51.100.0/28")
-	if err := k.drain(context.Background()); err == nil {
-		t.Fatal("the wall did not fail")
-	}
-	for prefix, lift := range map[string]bool{"192.0.2.0/28": true, "198.51.100.0/28": false} {
-		if o, queued := k.queue[netip.MustParsePrefix(prefix)]; !queued || o.lift != lift {
-			t.Errorf("%s: queued %v, to lift %v, want %v", prefix, queued, o.lift, lift)
-		}
 	}
 }

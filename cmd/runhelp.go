@@ -98,10 +98,10 @@ func sdNotify(log *slog.Logger, state string) {
 // the link that was executed, which for both of ours is /proc/self/exe.
 func nameUs() { _ = os.WriteFile("/proc/self/comm", []byte("stoplog"), 0) }
 
-// thrift collects garbage once the heap has grown by half, not by all: what is
-// held for long is most of it, and lines are read without making any.
+// thrift collects garbage once the heap has grown by a quarter, not by all: what
+// is held for long is most of it, and lines are read without making any.
 func thrift() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
+		debug.SetGCPercent(25)
 	}
 }

@@ -13,13 +13,16 @@ var errShort = errors.New("saved buckets are corrupt")
 // tableVersion 1 lacked the number of events poured.
 const tableVersion = 2
 
+// SavedBytes is how many bytes AppendBinary appends for each bucket.
+const SavedBytes = slotBytes + 2
+
 // AppendBinary appends the table to b: a version, the number of buckets, and
-// 34 bytes each. It can be restored into a table of any seed and maximum.
+// SavedBytes each. It can be restored into a table of any seed and maximum.
 func (t *Table) AppendBinary(b []byte) []byte {
 	b = append(b, tableVersion)
 	b = binary.LittleEndian.AppendUint64(b, t.evicted)
 	b = binary.AppendUvarint(b, uint64(t.n))
-	b = slices.Grow(b, t.n*(slotBytes+2))
+	b = slices.Grow(b, t.n*SavedBytes)
 	for i := range t.n {
 		s := t.slot(i)
 		for _, w := range [...]uint64{s.hi, s.lo, uint64(s.empty), s.meta} {

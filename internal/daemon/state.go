@@ -53,6 +53,10 @@ func (d *daemon) restore(rec *ledger.Recovered) {
 	}
 	d.lostState = rec.Lost
 	d.savedAt = rec.SavedAt
+	rec.Parts = nil
+	if d.ledger.Stats().Blocks >= manyBlocks {
+		debug.FreeOSMemory() // the file, before the walls are compared
+	}
 	if !rec.SavedAt.IsZero() {
 		d.log.Info("state restored", "saved", rec.SavedAt.UTC().Format(time.RFC3339), "blocks", d.ledger.Stats().Blocks, "pending", rec.Pending)
 	}

@@ -18,7 +18,7 @@ const stateVersion = 1
 // AppendBinary appends all counts to b: each level's with its meaning, so that
 // only what still means the same is restored.
 func (e *Engine) AppendBinary(b []byte) []byte {
-	b = append(b, stateVersion)
+	b = append(slices.Grow(b, e.saved()), stateVersion)
 	n := 0
 	for _, c := range e.counters {
 		n += len(c.levels)
@@ -27,11 +27,26 @@ func (e *Engine) AppendBinary(b []byte) []byte {
 	for _, c := range e.counters {
 		for i := range c.levels {
 			b = appendBlob(b, []byte(c.levels[i].meaning))
-			b = appendBlob(b, c.levels[i].append(nil))
+			b = inBlob(b, c.levels[i].append)
 		}
 	}
 	b = e.quiet.append(b)
-	return appendBlob(b, e.evidence.AppendBinary(nil))
+	return inBlob(b, e.evidence.AppendBinary)
+}
+
+// saved is about how many bytes AppendBinary appends.
+func (e *Engine) saved() int {
+	n := e.evidence.Bytes()
+	for _, c := range e.counters {
+		for i := range c.levels {
+			for _, t := range [...]*bucket.Table{c.levels[i].table, c.levels[i].parts} {
+				if t != nil {
+					n += t.Len()*bucket.SavedBytes + 64
+				}
+			}
+		}
+	}
+	return n
 }
 
 // Restore replaces the counts by what AppendBinary wrote, perhaps under other
@@ -182,6 +197,20 @@ func sized(empty, old *bucket.Table) *bucket.Table {
 
 func appendBlob(b, blob []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(blob))), blob...)
+}
+
+// inBlob appends what f appends as a blob, without a copy of it: its length takes
+// as many bytes as the longest.
+func inBlob(b []byte, f func([]byte) []byte) []byte {
+	const room = 5
+	at := len(b)
+	b = f(append(b, make([]byte, room)...))
+	n := len(b) - at - room
+	for i := range room - 1 {
+		b[at+i] = byte(n>>(7*i)) | 0x80
+	}
+	b[at+room-1] = byte(n >> (7 * (room - 1)))
+	return b
 }
 
 // append writes the silences in a set order, with keys as strings of a table.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"time"
@@ -28,8 +29,8 @@ func (l *Ledger) adopt(b Block) {
 	fresh := r == nil
 	if fresh {
 		l.room()
-		r = newRecord(k, &b, &l.common)
-		l.blocks.put(r)
+		r = l.blocks.add(k)
+		r.fill(&b, &l.common)
 		l.lengths.add(k)
 		l.join(r)
 	} else if b.By != "" && b.Since.UnixNano() >= r.since {
@@ -40,17 +41,17 @@ func (l *Ledger) adopt(b Block) {
 	l.noteExcept(r)
 	l.moved(r, fresh)
 	l.keepEvidence(k, r)
-	l.wake(k, r)
+	l.wake(r)
 }
 
-// wake has Expire look at k when something is due.
-func (l *Ledger) wake(k pkey, r *record) {
+// wake has Expire look at a record when something is due.
+func (l *Ledger) wake(r *record) {
 	at := r.until
 	if r.forever {
 		at -= int64(lease / 2)
 	}
-	l.ends.push(end{at, k})
-	if len(l.ends) > 2*(l.blocks.len()+len(l.waiting))+1024 {
+	l.ends.push(at, r)
+	if len(l.ends) > 2*l.blocks.len()+1024 {
 		l.compact()
 	}
 }
@@ -59,7 +60,6 @@ func (l *Ledger) wake(k pkey, r *record) {
 func (l *Ledger) compact() {
 	l.ends = l.ends[:0]
 	for r := range l.blocks.all() {
-		k := r.k
 		at := r.until
 		switch {
 		case r.ended:
@@ -67,10 +67,7 @@ func (l *Ledger) compact() {
 		case r.forever:
 			at -= int64(lease / 2)
 		}
-		l.ends = append(l.ends, end{at, k})
-	}
-	for k, b := range l.waiting {
-		l.ends = append(l.ends, end{b.Until.UnixNano(), k})
+		l.ends = append(l.ends, due[*record]{at, r})
 	}
 	l.ends.order()
 }
@@ -136,44 +133,53 @@ func (l *Ledger) forget(k pkey) {
 		return
 	}
 	l.spared(r)
+	l.leave(r)
 	l.blocks.delete(k)
 	delete(l.excepting, k)
 	l.lengths.remove(k)
-	l.leave(r)
 }
 
-// end is an instant at which something about k has to be looked at.
-type end struct {
+// due is an instant at which something has to be looked at.
+type due[T any] struct {
 	at int64
-	k  pkey
+	of T
 }
 
-// ends is a heap, the soonest first.
-type ends []end
+// agenda is a heap, the soonest first.
+type agenda[T any] []due[T]
 
-func (e *ends) push(x end) {
-	*e = append(*e, x)
-	e.up(len(*e) - 1)
+func (h *agenda[T]) push(at int64, of T) {
+	*h = append(*h, due[T]{at, of})
+	h.up(len(*h) - 1)
 }
+
+// next is when the soonest is due; never when there is none.
+func (h agenda[T]) next() int64 {
+	if len(h) == 0 {
+		return never
+	}
+	return h[0].at
+}
+
+const never = int64(math.MaxInt64)
 
 // pop takes the soonest out.
-func (e *ends) pop() end {
-	h := *e
-	x, last := h[0], len(h)-1
-	h[0] = h[last]
-	*e = h[:last]
-	e.down(0)
+func (h *agenda[T]) pop() due[T] {
+	d := *h
+	x, last := d[0], len(d)-1
+	d[0], d[last] = d[last], due[T]{}
+	*h = d[:last]
+	h.down(0)
 	return x
 }
 
-func (e *ends) order() {
-	for i := len(*e)/2 - 1; i >= 0; i-- {
-		e.down(i)
+func (h agenda[T]) order() {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		h.down(i)
 	}
 }
 
-func (e *ends) up(i int) {
-	h := *e
+func (h agenda[T]) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
 		if h[parent].at <= h[i].at {
@@ -184,8 +190,7 @@ func (e *ends) up(i int) {
 	}
 }
 
-func (e *ends) down(i int) {
-	h := *e
+func (h agenda[T]) down(i int) {
 	for {
 		soonest := 2*i + 1
 		if soonest >= len(h) {
@@ -205,12 +210,17 @@ func (e *ends) down(i int) {
 // expireBlocks ends the blocks that have ended by now, renews leases, and
 // drops what ended long enough ago.
 func (l *Ledger) expireBlocks(now int64) {
-	for len(l.ends) > 0 && l.ends[0].at <= now {
-		k := l.ends.pop().k
+	for min(l.ends.next(), l.waits.next()) <= now {
+		var k pkey
+		if l.waits.next() <= l.ends.next() {
+			k = l.waits.pop().of
+		} else {
+			k = l.ends.pop().of.k
+		}
 		r := l.blocks.get(k)
 		if l.stands(k, now) {
 			if r != nil && r.forever {
-				l.renew(k, r, now)
+				l.renew(r, now)
 			}
 			continue
 		}
@@ -227,7 +237,7 @@ func (l *Ledger) expireRecord(k pkey, r *record, now int64) {
 	case r == nil:
 		return
 	case r.forever: // its lease ran out while nobody was there to renew it
-		l.renew(k, r, now)
+		l.renew(r, now)
 		return
 	case !r.ended:
 		r.ended = true
@@ -239,21 +249,21 @@ func (l *Ledger) expireRecord(k pkey, r *record, now int64) {
 	}
 	switch {
 	case r.until+remember > now:
-		l.ends.push(end{r.until + remember, k})
+		l.ends.push(r.until+remember, r)
 	case !l.recovering: // else RecoveryDone does it
 		l.forget(k)
 	}
 }
 
 // renew prolongs a block without an end when less than half its lease is left.
-func (l *Ledger) renew(k pkey, r *record, now int64) {
+func (l *Ledger) renew(r *record, now int64) {
 	if r.until-now <= int64(lease/2) {
 		r.until = now + int64(lease)
 		r.ended = false
 		l.moved(r, false)
 		l.out = append(l.out, Change{Op: Set, Block: r.block()})
 	}
-	l.wake(k, r)
+	l.wake(r)
 }
 
 // Each calls f for every block that stands at now, in no order: f must not keep

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
+	"unique"
 
 	"stoplog/internal/detect"
 )
@@ -83,31 +85,48 @@ func (r *reader) key() pkey {
 	return k
 }
 
-func (w *writer) block(b *Block) {
-	w.key(keyOf(b.Prefix))
-	for _, s := range [...]string{b.Rule, b.Reason, b.By, b.Action, b.Source, b.Key, b.Service, b.User} {
+// flagsOf packs booleans, the first in the lowest bit.
+func flagsOf(bs ...bool) (n int64) {
+	for i, b := range bs {
+		if b {
+			n |= 1 << i
+		}
+	}
+	return n
+}
+
+// about writes what many blocks have in common.
+func (w *writer) about(a *about) {
+	for _, s := range [...]string{a.rule, a.by, a.action, a.source, a.service, a.reason} {
 		w.text(s)
 	}
-	w.time(b.Since)
-	w.time(b.Until)
-	for _, n := range [...]int64{int64(b.Count), int64(b.Points), int64(b.Strikes), b.Line, int64(b.Level)} {
-		w.int(n)
-	}
-	w.bool(b.Forever)
-	w.bool(b.Cut)
-	w.bool(b.Partial)
-	w.int(int64(len(b.Ports)))
-	for _, p := range b.Ports {
+	w.int(int64(a.level))
+	w.int(flagsOf(a.cut, a.byKey))
+	ports := unpackPorts(a.ports)
+	w.int(int64(len(ports)))
+	for _, p := range ports {
 		w.text(p.Proto)
 		w.int(int64(p.From))
 		w.int(int64(p.To))
 	}
-	w.int(int64(len(b.Evidence)))
-	for _, s := range b.Evidence {
-		w.text(s)
-	}
 }
 
+func (r *reader) about() (a about) {
+	for _, s := range [...]*string{&a.rule, &a.by, &a.action, &a.source, &a.service, &a.reason} {
+		*s = r.text()
+	}
+	a.level = int(r.int())
+	flags := r.int()
+	a.cut, a.byKey = flags&1 != 0, flags&2 != 0
+	var ports []detect.Ports
+	for range r.count() {
+		ports = append(ports, detect.Ports{Proto: r.text(), From: uint16(r.int()), To: uint16(r.int())})
+	}
+	a.ports = packPorts(ports)
+	return a
+}
+
+// block reads a block as versions up to 3 wrote it.
 func (r *reader) block() Block {
 	b := Block{Prefix: r.key().prefix()}
 	for _, s := range [...]*string{&b.Rule, &b.Reason, &b.By, &b.Action, &b.Source, &b.Key, &b.Service, &b.User} {
@@ -130,8 +149,8 @@ func (r *reader) block() Block {
 }
 
 // stateVersion 1 lacked the points of blocks, 2 which logins were verified: all
-// of them were.
-const stateVersion = 3
+// of them were. 3 wrote out of each block what many have in common.
+const stateVersion = 4
 
 // small is the part of the state that is little and saved as JSON.
 type small struct {
@@ -145,7 +164,7 @@ type small struct {
 
 // encode appends the ledger's own state.
 func (l *Ledger) encode(b []byte) ([]byte, error) {
-	w := &writer{b: append(b, stateVersion)}
+	w := &writer{b: append(slices.Grow(b, 64*l.blocks.len()+l.evidence.bytes), stateVersion)}
 	l.encodeBlocks(w)
 	l.encodeKnown(w)
 	w.int(int64(len(l.strikes.by)))
@@ -174,23 +193,54 @@ func (l *Ledger) encode(b []byte) ([]byte, error) {
 	return w.b, err
 }
 
+// encodeBlocks writes what blocks have in common, the users, and the blocks.
 func (l *Ledger) encodeBlocks(w *writer) {
+	abouts, users := map[unique.Handle[about]]int64{}, map[unique.Handle[string]]int64{}
+	var as []about
+	var us []string
+	for r := range l.blocks.all() {
+		if _, known := abouts[r.about]; !known {
+			abouts[r.about] = int64(len(as))
+			as = append(as, r.about.Value())
+		}
+		if _, known := users[r.user]; !known {
+			users[r.user] = int64(len(us))
+			us = append(us, r.user.Value())
+		}
+	}
+	w.int(int64(len(as)))
+	for i := range as {
+		w.about(&as[i])
+	}
+	w.int(int64(len(us)))
+	for _, u := range us {
+		w.text(u)
+	}
 	w.int(int64(l.blocks.len()))
 	for r := range l.blocks.all() {
-		b := r.block()
-		w.block(&b)
-		w.bool(r.ended)
-		w.bool(r.lifted)
-		var spans []span
+		w.key(r.k)
+		for _, n := range [...]int64{abouts[r.about], users[r.user], r.since, r.until - r.since, r.line, int64(r.count), int64(r.points), int64(r.strikes),
+			flagsOf(r.ended, r.lifted, r.forever, r.partial, r.keyed, r.more != nil)} {
+			w.int(n)
+		}
 		if r.more != nil {
-			spans = r.more.spans
+			w.more(r.more)
 		}
-		w.int(int64(len(spans)))
-		for _, s := range spans {
-			w.int(s.since)
-			w.int(s.until)
-			w.text(s.service)
-		}
+	}
+}
+
+// more writes what few blocks have, but for the exceptions, which are saved apart.
+func (w *writer) more(m *more) {
+	w.text(m.key)
+	w.int(int64(len(m.evidence)))
+	for _, s := range m.evidence {
+		w.text(s)
+	}
+	w.int(int64(len(m.spans)))
+	for _, s := range m.spans {
+		w.int(s.since)
+		w.int(s.until)
+		w.text(s.service)
 	}
 }
 
@@ -226,8 +276,13 @@ func (l *Ledger) decode(b []byte, now int64) error {
 		k := r.key()
 		l.pardon(k, r.int())
 	}
+	last := "" // rules are few
 	for range r.count() {
-		ep := episode{rule: r.text(), level: int(r.int()), key: r.text()}
+		rule := r.bytes(r.int())
+		if string(rule) != last {
+			last = string(rule)
+		}
+		ep := episode{rule: last, level: int(r.int()), key: r.text()}
 		l.answered[ep] = answer{r.int(), r.int()}
 	}
 	var s small
@@ -253,25 +308,76 @@ func (l *Ledger) decode(b []byte, now int64) error {
 }
 
 func (l *Ledger) decodeBlocks(r *reader) {
-	n := r.count()
-	l.ends = make(ends, 0, n)
-	for range n {
+	next := func(rec *record) {
 		b := r.block()
-		k := keyOf(b.Prefix)
-		rec := newRecord(k, &b, &l.common)
+		*rec = record{k: keyOf(b.Prefix)}
+		rec.fill(&b, &l.common)
 		rec.ended, rec.lifted = r.bool(), r.bool()
-		for range r.count() {
-			rec.remember(span{r.int(), r.int(), r.text()})
-		}
-		if r.bad || l.blocks.get(k) != nil || !sane(b.Since) || !sane(b.Until) {
+		r.spans(rec)
+	}
+	if r.version > 3 {
+		next = r.records()
+	}
+	n := r.count()
+	l.ends = make(agenda[*record], 0, n)
+	var read record
+	for range n {
+		next(&read)
+		if r.bad || l.blocks.get(read.k) != nil || !sane(time.Unix(0, read.since)) || !sane(time.Unix(0, read.until)) {
 			r.bad = true
 			return
 		}
-		l.blocks.put(rec)
-		l.lengths.add(k)
+		rec := l.blocks.add(read.k)
+		*rec = read
+		l.lengths.add(rec.k)
 		l.join(rec)
-		l.keepEvidence(k, rec)
-		l.wake(k, rec)
+		l.keepEvidence(rec.k, rec)
+		l.wake(rec)
+	}
+}
+
+// records reads what blocks have in common, and returns what reads the next block.
+func (r *reader) records() func(*record) {
+	abouts := make([]unique.Handle[about], r.count())
+	ported := make([]bool, len(abouts))
+	for i := range abouts {
+		a := r.about()
+		abouts[i], ported[i] = unique.Make(a), a.ports != ""
+	}
+	users := make([]unique.Handle[string], r.count())
+	for i := range users {
+		users[i] = unique.Make(r.text())
+	}
+	return func(rec *record) {
+		*rec = record{k: r.key()}
+		a, u := r.int(), r.int()
+		if a < 0 || a >= int64(len(abouts)) || u < 0 || u >= int64(len(users)) {
+			r.bad = true
+			return
+		}
+		rec.about, rec.ported, rec.user = abouts[a], ported[a], users[u]
+		rec.since = r.int()
+		rec.until = rec.since + r.int()
+		rec.line = r.int()
+		rec.count, rec.points, rec.strikes = small32(int(r.int())), small32(int(r.int())), small32(int(r.int()))
+		flags := r.int()
+		for i, b := range [...]*bool{&rec.ended, &rec.lifted, &rec.forever, &rec.partial, &rec.keyed} {
+			*b = flags>>i&1 != 0
+		}
+		if flags>>5&1 != 0 {
+			m := more{key: r.text()}
+			for range r.count() {
+				m.evidence = append(m.evidence, r.text())
+			}
+			rec.keep(m)
+			r.spans(rec)
+		}
+	}
+}
+
+func (r *reader) spans(rec *record) {
+	for range r.count() {
+		rec.remember(span{r.int(), r.int(), r.text()})
 	}
 }
 

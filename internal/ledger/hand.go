@@ -267,8 +267,12 @@ func (l *Ledger) deny(now time.Time) {
 		}
 	}
 	gone := l.sorted(n, func(p netip.Prefix) bool {
-		b, _ := l.standing(keyOf(p), n)
-		return b.Rule == ruleDeny && !want[keyOf(p)]
+		k := keyOf(p)
+		if r := l.blocks.get(k); (r == nil || r.about.Value().rule != ruleDeny) && l.waiting[k] == nil {
+			return false
+		}
+		b, _ := l.standing(k, n)
+		return b.Rule == ruleDeny && !want[k]
 	})
 	if len(blocks)+len(gone) == 0 {
 		return

@@ -18,7 +18,8 @@ type Ledger struct {
 
 	blocks    records
 	lengths   lengths // of the prefixes in blocks
-	ends      ends
+	ends      agenda[*record]
+	waits     agenda[pkey]      // likewise of waiting
 	victims   victims           // nil until there are too many
 	members   map[pkey]*record  // the first of the prefixes of each network that may be widened to
 	excepting map[pkey]struct{} // the blocks that have exceptions
@@ -230,8 +231,8 @@ func (l *Ledger) prune(now int64) {
 // NextExpiry is when Expire has something to do; zero: nothing is waiting.
 func (l *Ledger) NextExpiry() time.Time {
 	next := l.flags.next()
-	if len(l.ends) > 0 && (next == 0 || l.ends[0].at < next) {
-		next = l.ends[0].at
+	if end := min(l.ends.next(), l.waits.next()); end != never && (next == 0 || end < next) {
+		next = end
 	}
 	if next == 0 {
 		return time.Time{}

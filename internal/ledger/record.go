@@ -75,12 +75,6 @@ func (b *Block) scope() string {
 // scopeOf is the scope of a block of some ports: by hand, of no known service.
 func scopeOf(service string) string { return cmp.Or(service, "\x00") }
 
-func newRecord(k pkey, b *Block, c *common) *record {
-	r := &record{k: k}
-	r.fill(b, c)
-	return r
-}
-
 // common is what the block before had in common with others: mostly the next
 // has the same.
 type common struct {

@@ -83,7 +83,7 @@ func (l *Ledger) wait(e *entry, now int64) {
 		l.pendingOf[k] = append(l.pendingOf[k], b)
 		if until := b.Until.UnixNano(); until > now && (l.waiting[k] == nil || b.Until.After(l.waiting[k].Until)) {
 			l.waiting[k] = b
-			l.ends.push(end{until, k})
+			l.waits.push(until, k)
 		}
 	}
 	for _, s := range e.Flags {
@@ -137,6 +137,7 @@ func (l *Ledger) RecoveryDone(now time.Time) []Change {
 	clear(l.pending)
 	clear(l.pendingOf)
 	clear(l.waiting)
+	l.waits = nil
 	clear(l.flags.waiting)
 	l.locking = LockdownState{}
 	l.recovering = false

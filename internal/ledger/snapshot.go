@@ -1,11 +1,13 @@
 package ledger
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -29,19 +31,26 @@ type snapshot struct {
 	parts map[string][]byte
 }
 
-func (s *snapshot) encode() []byte {
-	size := len(magic) + 64
-	for name, data := range s.parts {
-		size += len(name) + len(data) + 20
+// write writes the snapshot without a copy of its parts.
+func (s *snapshot) write(to io.Writer) error {
+	sum := crc32.New(castagnoli)
+	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
+	field := func(b []byte) {
+		w.Write(binary.AppendUvarint(w.AvailableBuffer(), uint64(len(b)))) // errors stay until Flush
+		w.Write(b)
 	}
-	b := append(make([]byte, 0, size), magic...)
-	b = binary.LittleEndian.AppendUint64(b, s.seq)
-	b = binary.LittleEndian.AppendUint64(b, uint64(s.at.UnixNano()))
+	w.WriteString(magic)
+	w.Write(binary.LittleEndian.AppendUint64(w.AvailableBuffer(), s.seq))
+	w.Write(binary.LittleEndian.AppendUint64(w.AvailableBuffer(), uint64(s.at.UnixNano())))
 	for _, name := range slices.Sorted(maps.Keys(s.parts)) {
-		b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
-		b = append(binary.AppendUvarint(b, uint64(len(s.parts[name]))), s.parts[name]...)
+		field([]byte(name))
+		field(s.parts[name])
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := to.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
+	return err
 }
 
 func decodeSnapshot(b []byte) (*snapshot, error) {
@@ -124,7 +133,7 @@ func (s *store) health(part string, err error) {
 func (s *store) save(snap *snapshot) error {
 	snap.seq = s.seq
 	tmp := s.path("state.tmp")
-	if err := writeSynced(tmp, snap.encode()); err != nil {
+	if err := writeSynced(tmp, snap.write); err != nil {
 		os.Remove(tmp)
 		return err
 	}
@@ -150,12 +159,12 @@ func (s *store) rotate() error {
 	return s.journal.open()
 }
 
-func writeSynced(path string, data []byte) error {
+func writeSynced(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	err = write(f)
 	if err == nil {
 		err = f.Sync()
 	}

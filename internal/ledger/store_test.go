@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,54 @@ func TestSavedAndLoaded(t *testing.T) {
 	}
 	if err := l.Save(at(9), map[string][]byte{"": nil}); err == nil {
 		t.Error("a part without a name: got no error")
+	}
+}
+
+// encoded is the file of a snapshot.
+func encoded(tb testing.TB, s *snapshot) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	if err := s.write(&b); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestStateOfVersion3 opens a state that a program before version 4 wrote: with
+// ports, evidence, a block by hand, and an earlier block of a prefix.
+func TestStateOfVersion3(t *testing.T) {
+	dir := t.TempDir()
+	old, err := os.ReadFile("testdata/state-3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "state"), old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := []Block{
+		{Prefix: pfx("192.0.2.0/28"), Rule: "ssh", Since: at(5000), Until: at(5000 + 2400), Count: 6, Points: 6, Strikes: 2,
+			Reason: "6 failures by 192.0.2.0/28", Key: "192.0.2.0/28", Service: "sshd"},
+		{Prefix: pfx("2001:db8::/64"), Since: at(1), Until: at(1).Add(14 * 24 * time.Hour), Forever: true, Reason: "why", By: "me"},
+		{Prefix: pfx("2001:db8:1::/64"), Rule: "ssh", Since: at(1), Until: at(1).Add(24 * time.Hour), Count: 6, Points: 9, Strikes: 1,
+			Reason: "6 failures, 9 points by 2001:db8:1::/64", Key: "2001:db8:1::/64", Action: "reject", Cut: true,
+			Ports:    []detect.Ports{{Proto: "tcp", From: 22, To: 23}, {From: 80, To: 80}},
+			Evidence: []string{"one", "two"}, Partial: true, User: "root", Source: "auth.log", Line: 7, Service: "sshd"},
+	}
+	for _, version := range []string{"3", "the present one"} {
+		l, rec := opened(t, dir, at(5001), Options{})
+		if got := l.List(at(5001)); !reflect.DeepEqual(got, want) || len(rec.Notes) > 0 {
+			t.Errorf("version %s: got %+v, notes %q, want %+v", version, got, rec.Notes, want)
+		}
+		if l.Verdict(adr("192.0.2.1"), "sshd", nil, at(100).UnixNano()) != detect.Blocked {
+			t.Errorf("version %s: the earlier block of 192.0.2.0/28 is forgotten", version)
+		}
+		if l.Verdict(adr("2001:db8:1::1"), "vsftpd", nil, at(100).UnixNano()) == detect.Blocked {
+			t.Errorf("version %s: a block of sshd's ports stops another service", version)
+		}
+		if err := l.Save(at(5001), rec.Parts); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
 	}
 }
 
@@ -183,7 +232,7 @@ func TestDamagedStateIsNeverFatal(t *testing.T) {
 	state, _ := os.ReadFile(good + "/state")
 	version := append([]byte(nil), state...)
 	copy(version, "stoplog state 9\n")
-	own := (&snapshot{parts: map[string][]byte{"": []byte("\x09nonsense")}}).encode()
+	own := encoded(t, &snapshot{parts: map[string][]byte{"": []byte("\x09nonsense")}})
 	for name, data := range map[string][]byte{"empty": {}, "short": state[:10], "other version": version, "flipped": bytes.Replace(state, []byte("hand"), []byte("hxnd"), 1), "ledger's part": own} {
 		if name == "flipped" {
 			data = append([]byte(nil), state...)
@@ -355,7 +404,7 @@ func FuzzSnapshot(f *testing.F) {
 	l.Login("sshd", nil, adr("192.0.2.1"), 0, true)
 	data, _ := l.encode(nil)
 	f.Add(data)
-	f.Add((&snapshot{parts: map[string][]byte{"a": []byte("b")}}).encode())
+	f.Add(encoded(f, &snapshot{parts: map[string][]byte{"a": []byte("b")}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		decodeSnapshot(b)
 		o, _ := Options{}.filled()

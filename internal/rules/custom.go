@@ -229,14 +229,4 @@ func ParsePrefix(text string) (netip.Prefix, bool) {
 }
 
 // FlagName reports whether name can be a flag's.
-func FlagName(name string) bool {
-	if name == "" || len(name) > 64 {
-		return false
-	}
-	for _, c := range name {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return true
-}
+func FlagName(name string) bool { return flagRE.MatchString(name) }

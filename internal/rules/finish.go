@@ -35,15 +35,18 @@ func (c *checker) finish(b *book) *Set {
 			s.Files = append(s.Files, d.Tiers.File)
 		}
 	}
-	whole := !failed(c.problems)
+	var all *overview
+	if !failed(c.problems) {
+		all = s.overview()
+	}
 	for i := range b.Drafts {
 		if d := &b.Drafts[i]; !d.broken && first[d.Name] == d {
 			before := len(c.problems)
-			c.lint(s, &d.Rule, whole)
+			c.lint(s, &d.Rule, all)
 			d.Warnings = slices.Clone(c.problems[min(before, len(c.problems)):])
 		}
 	}
-	if whole {
+	if all != nil {
 		c.lintSet(b)
 	}
 	return s

@@ -18,9 +18,9 @@ import (
 )
 
 // lint warns of a rule that can never match, never breach, or matches
-// everything. What depends on other parts of the files is left out unless they
-// are whole.
-func (c *checker) lint(s *Set, r *Rule, whole bool) {
+// everything. What depends on other rules and sources is left out when all is nil,
+// because some of them have mistakes.
+func (c *checker) lint(s *Set, r *Rule, all *overview) {
 	in := &sink{c, r.File}
 	for _, why := range neverMatches(r) {
 		in.warn(r.Line, "", "rule %s can never match: %s", r.Name, why)
@@ -44,14 +44,41 @@ func (c *checker) lint(s *Set, r *Rule, whole bool) {
 			}
 		}
 	}
-	if whole {
+	if all != nil {
 		lintServices(in, s, r)
 		lintPattern(in, s, r)
-		lintFields(in, s, r)
-		lintFlags(in, s, r)
-		lintIdle(in, s, r)
+		lintFields(in, all, r)
+		lintFlags(in, s, all, r)
+		lintIdle(in, all, r)
 	}
 }
+
+// overview is what the lints of one rule ask about all others, so that a file of
+// many rules does not take long.
+type overview struct {
+	captured map[string]bool    // groups of patterns
+	flags    map[string]bool    // read by rules
+	counting map[string][]*Rule // that block, by what they count
+}
+
+func (s *Set) overview() *overview {
+	all := &overview{map[string]bool{}, map[string]bool{}, map[string][]*Rule{}}
+	for _, r := range s.Rules {
+		for _, g := range r.groups() {
+			all.captured[g] = true
+		}
+		for _, w := range r.When {
+			all.flags[w.Flag] = true
+		}
+		if same := all.counting[r.counted]; blocks(r) && len(same) < maxSame {
+			all.counting[r.counted] = append(same, r)
+		}
+	}
+	return all
+}
+
+// maxSame bounds how many rules of the same match one is compared with.
+const maxSame = 50
 
 func blocks(r *Rule) bool {
 	for _, l := range r.Levels {
@@ -117,12 +144,7 @@ func (m *Match) has(field string) bool {
 }
 
 func allIn(some, all []string) bool {
-	for _, s := range some {
-		if !slices.Contains(all, s) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
 // never tells why no value of the field can pass the test, "" when one can.
@@ -445,7 +467,7 @@ func (r *Rule) groups() (names []string) {
 
 // lintFields warns of a field that is asked for where it never is: a name with
 // its own place among the others, or a group of a pattern among those.
-func lintFields(in *sink, s *Set, r *Rule) {
+func lintFields(in *sink, all *overview, r *Rule) {
 	parts := slices.Clone(r.Key)
 	for _, l := range r.Levels {
 		parts = append(parts, l.Of...)
@@ -455,8 +477,7 @@ func lintFields(in *sink, s *Set, r *Rule) {
 		own = ownInPatterns
 	}
 	misplaced := func(name string) bool {
-		captured := func(o *Rule) bool { return o.Pattern != nil && slices.Contains(o.groups(), name) }
-		return slices.Contains(own, name) && (slices.Contains(ownInPatterns, name) || !slices.ContainsFunc(s.Rules, captured))
+		return slices.Contains(own, name) && (slices.Contains(ownInPatterns, name) || !all.captured[name])
 	}
 	grouped := func(name string) bool {
 		return r.Pattern != nil && slices.Contains(groups, name) && !slices.Contains(own, name)
@@ -479,17 +500,14 @@ func lintFields(in *sink, s *Set, r *Rule) {
 
 // lintFlags warns of flags that nobody reads: no rule, not the check for proxies,
 // no metrics and no other program by the files of flags.
-func lintFlags(in *sink, s *Set, r *Rule) {
+func lintFlags(in *sink, s *Set, all *overview, r *Rule) {
 	if s.Listen.Check.Addr != "" || s.Listen.Metrics.Addr != "" || s.FlagFiles {
 		return
 	}
 	told := map[string]bool{}
 	for _, l := range r.Levels {
 		for _, a := range l.Then {
-			read := func(o *Rule) bool {
-				return slices.ContainsFunc(o.When, func(w When) bool { return w.Flag == a.Flag })
-			}
-			if a.Kind == RaiseFlag && !told[a.Flag] && !slices.ContainsFunc(s.Rules, read) {
+			if a.Kind == RaiseFlag && !told[a.Flag] && !all.flags[a.Flag] {
 				told[a.Flag] = true
 				in.warn(r.Line, "when: {flag: "+a.Flag+", capacity: 1} in a rule, listen: {check: …}, or flags: {dir: "+s.Flags.Dir+"}", "rule %s raises the flag %s, but nothing reads it", r.Name, a.Flag)
 			}
@@ -498,9 +516,9 @@ func lintFlags(in *sink, s *Set, r *Rule) {
 }
 
 // lintIdle warns of a rule that only blocks, and only after another rule has.
-func lintIdle(in *sink, s *Set, r *Rule) {
+func lintIdle(in *sink, all *overview, r *Rule) {
 	before := true
-	for _, o := range s.Rules {
+	for _, o := range all.counting[r.counted] {
 		if o == r {
 			before = false
 			continue
@@ -508,7 +526,7 @@ func lintIdle(in *sink, s *Set, r *Rule) {
 		if len(r.Levels) != 1 || r.Ready != "" || !before && len(o.Levels) == 1 && r.Levels[0].covers(&o.Levels[0], r, o) {
 			continue // the later of two that are equal has the warning
 		}
-		if blocks(o) && o.counted == r.counted && o.Pattern == nil && o.Key.String() == r.Key.String() && o.Prefix == r.Prefix && len(r.When)+len(o.When) == 0 && r.Tiers == nil && o.Tiers == nil &&
+		if o.Pattern == nil && o.Key.String() == r.Key.String() && o.Prefix == r.Prefix && len(r.When)+len(o.When) == 0 && r.Tiers == nil && o.Tiers == nil &&
 			slices.ContainsFunc(o.Levels, func(l Level) bool { return l.covers(&r.Levels[0], o, r) }) {
 			in.warn(r.Line, "", "rule %s changes nothing: rule %s counts the same, blocks as early and for as long", r.Name, o.Name)
 			return

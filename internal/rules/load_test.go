@@ -181,7 +181,7 @@ func applied(t *testing.T, base, text string, p Problem) string {
 	line := lines[p.Line-1]
 	from := p.Column - 1
 	wrong := regexp.MustCompile(`"([^"]+)"( \(|$)`).FindStringSubmatch(p.Msg)
-	if wrong == nil || strings.Index(line[from:], wrong[1]) < 0 {
+	if wrong == nil || !strings.Contains(line[from:], wrong[1]) {
 		from, wrong = 0, regexp.MustCompile(`"([^"]+)"`).FindStringSubmatch(p.Msg)
 	}
 	if wrong == nil {
@@ -478,6 +478,22 @@ func TestBombInAMatch(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; got > 100<<20 {
 		t.Errorf("%d MiB were allocated", got>>20)
+	}
+}
+
+// A file of many rules is checked in the time that it takes to read it.
+func TestManyRules(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("sources: [auth]\nrules:\n")
+	for i := range 4000 {
+		fmt.Fprintf(&b, "  - {name: r%d, match: {outcome: failure}, key: field path, then: [{flag: f%d, for: 1h}]}\n", i, i)
+	}
+	begin := time.Now()
+	if s, problems := LoadBytes("x", []byte(b.String()), ""); s == nil || len(problems) == 0 {
+		t.Errorf("got %v", problems)
+	}
+	if d := time.Since(begin); d > 20*time.Second {
+		t.Errorf("it took %v", d)
 	}
 }
 

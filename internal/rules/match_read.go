@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"bytes"
+	"maps"
 	"math"
 	"reflect"
 	"regexp"
@@ -92,19 +94,19 @@ func mask(g tags, words []string) kind {
 	})
 }
 
-// operators say how text is compared. Those with an instead are of the first
-// version: the hint says what to write now.
+// operators say how text is compared. Those that are old are of the first version:
+// a glob says the same, open at the front or at the back.
 var operators = []struct {
-	name, about, eg string
-	op              op
-	instead         func(text string) string
+	name, about, eg  string
+	op               op
+	old, front, back bool
 }{
 	{name: "is", about: "exactly this text; * and ? have no special meaning", eg: "/wp-login.php", op: opIs},
 	{name: "glob", about: "this text; * matches any text and ? any character. A plain value means the same", eg: "/wp-*", op: opGlob},
 	{name: "regex", about: "contains a match of this regular expression (RE2)", eg: "'(?i)\\.php$'", op: opRegex},
-	{name: "starts", op: opStarts, instead: func(s string) string { return s + "*" }},
-	{name: "ends", op: opEnds, instead: func(s string) string { return "*" + s }},
-	{name: "contains", op: opContains, instead: func(s string) string { return "*" + s + "*" }},
+	{name: "starts", op: opStarts, old: true, back: true},
+	{name: "ends", op: opEnds, old: true, front: true},
+	{name: "contains", op: opContains, old: true, front: true, back: true},
 }
 
 var egNot = [...]string{textField: "[root, admin]", numberField: "404", addrField: "192.0.2.0/24"}
@@ -133,7 +135,7 @@ func testKind(typ fieldType) kind {
 	for _, w := range operators {
 		if typ == textField {
 			o.title = "Conditions on text"
-			o.fields = append(o.fields, operator(w.name, w.about, w.eg, w.op, w.instead != nil))
+			o.fields = append(o.fields, operator(w.name, w.about, w.eg, w.op, w.old))
 		}
 	}
 	o.index()
@@ -168,15 +170,15 @@ func operator(name, about, eg string, o op, old bool) field {
 func (t *test) placed(p place) {
 	globs := 0
 	for _, w := range operators {
-		if p.has(w.name) && (w.op == opGlob || w.instead != nil) {
+		if p.has(w.name) && (w.op == opGlob || w.old) {
 			globs++
 		}
 	}
 	for _, w := range operators {
-		if n := p.keys[w.name]; n != nil && w.instead != nil {
+		if n := p.keys[w.name]; n != nil && w.old {
 			hint := "one glob or regex for all of it"
 			if ts, ok := readAs[[]test](list(textTest(w.op)), &checker{}, n); ok && globs == 1 && !p.has("regex") {
-				hint = insteadOf(ts, w.instead)
+				hint = insteadOf(ts, w.front, w.back)
 			}
 			p.c.warn(n.Line, n.Column, hint, "%s is deprecated: use glob or regex", w.name)
 		}
@@ -185,24 +187,20 @@ func (t *test) placed(p place) {
 
 // insteadOf is what to write for an operator of the first version: a glob, or a
 // regular expression where the text has characters that a glob takes as its own.
-func insteadOf(ts []test, instead func(string) string) string {
-	key, texts := "glob", []string{}
+func insteadOf(ts []test, front, back bool) string {
+	key, begin, end, any, quote := "glob", "", "", "*", func(s string) string { return s }
+	if slices.ContainsFunc(ts, func(t test) bool { return bytes.ContainsAny(t.text, "*?") }) {
+		key, begin, end, any, quote = "regex", `\A`, `\z`, "", regexp.QuoteMeta
+	}
+	if front {
+		begin = any
+	}
+	if back {
+		end = any
+	}
+	var texts []string
 	for _, t := range ts {
-		texts = append(texts, instead(string(t.text)))
-	}
-	if slices.ContainsFunc(ts, func(t test) bool { return strings.ContainsAny(string(t.text), "*?") }) {
-		key = "regex"
-		for i, t := range ts {
-			glob, quoted := texts[i], regexp.QuoteMeta(string(t.text))
-			if texts[i] = quoted; !strings.HasPrefix(glob, "*") || glob == string(t.text)+"*" {
-				texts[i] = `\A` + quoted
-			} else if !strings.HasSuffix(glob, "*") || glob == "*"+string(t.text) {
-				texts[i] = quoted + `\z`
-			}
-		}
-	}
-	for i, t := range texts {
-		texts[i] = "'" + strings.ReplaceAll(t, "'", "''") + "'"
+		texts = append(texts, "'"+strings.ReplaceAll(begin+quote(string(t.text))+end, "'", "''")+"'")
 	}
 	if len(texts) == 1 {
 		return key + ": " + texts[0]
@@ -356,11 +354,4 @@ func (*Weight) more() []field {
 	return fs
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

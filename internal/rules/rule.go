@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -49,7 +50,6 @@ type Pattern struct {
 	Line, Column int
 	MatchesAt    []int // lines in the file of Matches
 	IgnoresAt    []int
-	Groups       []string // named groups
 }
 
 // LevelKind is how a level counts.
@@ -126,23 +126,11 @@ type Key []Part
 
 // HasSource reports whether the key names the event's source, so that a block
 // has something to block.
-func (k Key) HasSource() bool {
-	for _, p := range k {
-		if p.By == ByPrefix || p.By == ByAddr {
-			return true
-		}
-	}
-	return false
-}
+func (k Key) HasSource() bool { return k.Has(ByPrefix) || k.Has(ByAddr) }
 
 // Has reports whether part is in the key.
 func (k Key) Has(part KeyPart) bool {
-	for _, p := range k {
-		if p.By == part {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k, func(p Part) bool { return p.By == part })
 }
 
 // When is `when`: strangers have at most this capacity while Flag is raised, or,

@@ -9,7 +9,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 NFPM = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 CORPUS ?=
 
-.PHONY: deb rpm cross man completion docs build test check unit race minimum deps soak bench corpus efficacy fuzz clean install
+.PHONY: deb rpm cross man completion docs build test check unit race minimum deps soak bench corpus efficacy tune fuzz clean install
 
 build: stoplog
 
@@ -72,6 +72,12 @@ corpus: build
 efficacy: build
 	@test -n '$(CORPUS)' || { echo 'usage: make efficacy CORPUS=/path/to/corpus'; exit 2; }
 	hack/efficacy ./stoplog '$(CORPUS)'
+
+# What tune proposes by half a January of each host of the corpus, and what that
+# does in February. RULES names other rules than the built-in ones.
+tune: build
+	@test -n '$(CORPUS)' || { echo 'usage: make tune CORPUS=/path/to/corpus [RULES=rules.yaml]'; exit 2; }
+	hack/tune ./stoplog '$(CORPUS)/hosts' $(RULES)
 
 clean:
 	rm -rf stoplog dist

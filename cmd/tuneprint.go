@@ -91,7 +91,7 @@ func tuneHead(w *bufio.Writer, r *tune.Report) {
 		fmt.Fprintf(w, "Settings are chosen on %s to %s, and judged on the rest, to %s (UTC).\n", day(r.Begin), day(r.Split), day(r.End))
 	}
 	l := r.Labels
-	fmt.Fprintf(w, "%s in networks that the rule looks at: %d attackers (fail, never succeed), %d good (succeed, fail at most 3 × that + 10), %d neither.\n", plural(l.Sources, "source"), l.Attackers, l.Good, l.Neither)
+	fmt.Fprintf(w, "%s: %d attackers (fail, never succeed), %d good (succeed, fail at most 3 × that + 10), %d neither.\n", plural(l.Sources, "source"), l.Attackers, l.Good, l.Neither)
 	if len(r.Tried) > 1 {
 		fmt.Fprintf(w, "%d settings in %.1f s.\n", len(r.Tried), r.Took)
 	}

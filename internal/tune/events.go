@@ -86,7 +86,7 @@ const (
 	maxBytes   = 256 << 20
 	maxClasses = 1 << 16
 	maxText    = 512
-	maxShown   = 8 // lines of one source
+	maxShown   = 4 // lines of one source
 	maxLine    = 300
 	maxLines   = 16 << 20 // bytes of lines shown
 )

@@ -103,7 +103,7 @@ type row struct {
 // Size of a figure; the page scales it. The axes leave room for their labels.
 const (
 	width, height            = 460.0, 320.0
-	left, right, top, bottom = 58.0, 14.0, 14.0, 46.0
+	left, right, top, bottom = 62.0, 14.0, 14.0, 46.0
 )
 
 // plot is what a figure's template draws.
@@ -188,6 +188,14 @@ func number(v float64) string {
 	return fmt.Sprintf("%g", v)
 }
 
+// whole is a count that has little room.
+func whole(n int) string {
+	if n >= 100_000 {
+		return fmt.Sprintf("%.0fk", float64(n)/1e3)
+	}
+	return fmt.Sprint(n)
+}
+
 // steps125 are round numbers up to most, about five of them.
 func steps125(most float64) []float64 {
 	step := math.Pow(10, math.Floor(math.Log10(max(most, 1))))
@@ -245,7 +253,11 @@ func drawFront(r *Report) *plot {
 	mark := func(i int, class, name string) {
 		px, py := at(i)
 		p.Dots = append(p.Dots, dot{px, py, 7, class, name})
-		p.Texts = append(p.Texts, text{px + 11, py + 4, "label " + class, "start", name})
+		label := text{px + 11, py + 4, "label " + class, "start", name}
+		if px > left+.75*(width-left-right) {
+			label.X, label.Anchor = px-11, "end"
+		}
+		p.Texts = append(p.Texts, label)
 	}
 	mark(r.Today, "today", "today")
 	if r.Candidate >= 0 {
@@ -304,7 +316,7 @@ func drawHeat(r *Report) *plot {
 			class = "cell here"
 		}
 		p.Rects = append(p.Rects, rect{round(cx + 1), round(cy + 1), round(w - 2), round(h - 2), class, round(10*(.06+.5*share)) / 10, fmt.Sprintf("capacity %s, leak %s: %d let through, %d refused", c.Capacity, c.Leak, c.Let, c.Refused)})
-		p.Texts = append(p.Texts, text{round(cx + w/2), round(cy + h/2), "small", "middle", number(float64(c.Let))})
+		p.Texts = append(p.Texts, text{round(cx + w/2), round(cy + h/2), "small", "middle", whole(c.Let)})
 		if c.Refused > 0 {
 			p.Texts = append(p.Texts, text{round(cx + w/2), round(cy + h/2 + 13), "small bad", "middle", fmt.Sprintf("−%d", c.Refused)})
 		}
@@ -336,7 +348,7 @@ func drawCurves(r *Report) *plot {
 		return nil
 	}
 	p := &plot{XName: "attempts before the first block", YName: "share of attacking sources", Grid: true}
-	xs, xt := logAxis(1, most)
+	xs, xt := logAxis(1, 1.3*most)
 	p.XTicks = place(xt, x)
 	for _, v := range []float64{0, .25, .5, .75, 1} {
 		p.YTicks = append(p.YTicks, tick{y(v), fmt.Sprintf("%.0f %%", 100*v)})
@@ -395,7 +407,11 @@ func drawLevels(r *Report) *plot {
 	}
 	if limit >= 0 {
 		p.Lines = append(p.Lines, line{"limit", fmt.Sprintf("%.1f,%.1f %.1f,%.1f", x(limit), y(0), x(limit), y(1))})
-		p.Texts = append(p.Texts, text{x(limit) + 5, y(.97), "label", "start", fmt.Sprintf("over capacity %d", r.Figures.Capacity)})
+		over := text{x(limit) + 5, y(.97), "label", "start", fmt.Sprintf("over capacity %d", r.Figures.Capacity)}
+		if limit > .6 {
+			over.X, over.Anchor = x(limit)-5, "end"
+		}
+		p.Texts = append(p.Texts, over)
 	}
 	p.Said = fmt.Sprintf("%d good and %d attacking sources, by the highest level that they reached; capacity is %d.", good, bad, r.Figures.Capacity)
 	return p

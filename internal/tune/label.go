@@ -27,7 +27,6 @@ type data struct {
 	// The time: all but the hundredth of the events at either end lies between
 	// begin and end. From split on is the rest.
 	begin, end, split int64
-	sources0          int // sources in the log, before those without a match went
 }
 
 // Labels counts what sources were taken for.
@@ -36,16 +35,18 @@ type Labels struct {
 	Attackers int `json:"attackers"`
 	Good      int `json:"good"`
 	GoodFirst int `json:"good_first"` // by the first part of the time alone
-	Neither   int `json:"neither"`
+	// GoodFailed are those of them that failed at least once: only they show what
+	// honest people do.
+	GoodFailed int `json:"good_failed"`
+	Neither    int `json:"neither"`
 }
 
-// settle finds the time of the log and drops the sources that can have nothing
-// to do with the rule: those of networks in which it matches no event.
-func (d *data) settle(lens rules.Lens) {
-	d.sources0 = len(d.sources)
+// settle finds the time of the log and labels the sources, those within named as
+// good. Then it drops the sources that can have nothing to do with the rule: those
+// of networks in which it matches no event.
+func (d *data) settle(lens rules.Lens, named []netip.Prefix) Labels {
 	var ev parse.Event
-	// In the widest network of all settings.
-	nets := make([]netip.Prefix, len(d.sources))
+	nets := make([]netip.Prefix, len(d.sources)) // the widest of all settings
 	hit := map[netip.Prefix]struct{}{}
 	for i := range nets {
 		nets[i] = networkOf(d.set, lens, d.sources[i].addr)
@@ -56,12 +57,14 @@ func (d *data) settle(lens rules.Lens) {
 			d.web = d.web || e.rec != 0 && len(d.records[e.rec].Method) > 0
 		}
 	}
+	d.findSplit()
+	n := d.label(named)
 	wanted := make([]bool, len(d.sources))
 	for i := range wanted {
 		_, wanted[i] = hit[nets[i]]
 	}
 	d.events = slices.DeleteFunc(d.events, func(e event) bool { return !wanted[e.src] })
-	d.findSplit()
+	return n
 }
 
 // findSplit sets the time's bounds. A clock that jumps moves some events far
@@ -124,6 +127,9 @@ func (d *data) label(named []netip.Prefix) Labels {
 			s.label = goodFirst | goodAll | namedGood
 			n.Good++
 			n.GoodFirst++
+			if first[i].failures+first[i].others > 0 {
+				n.GoodFailed++
+			}
 			continue
 		}
 		if first[i].attacker(d.web) {
@@ -132,6 +138,9 @@ func (d *data) label(named []netip.Prefix) Labels {
 		if first[i].good(d.web) {
 			s.label |= goodFirst
 			n.GoodFirst++
+			if first[i].failures+first[i].others > 0 {
+				n.GoodFailed++
+			}
 		}
 		switch {
 		case all[i].attacker(d.web):

@@ -141,7 +141,7 @@ func (x *search) multiplyFor(bucket int) int {
 func (x *search) fine(ctx context.Context) {
 	for ctx.Err() == nil && len(x.all)+x.checks < x.most {
 		before := len(x.all)
-		best := x.sturdy(ctx, 2, x.most-len(x.all)-x.checks)
+		best := x.sturdy(ctx, x.ranked(), 2, x.most-len(x.all)-x.checks)
 		if len(best) == 0 {
 			return
 		}
@@ -215,10 +215,10 @@ func (x *search) together(best tried) (out []setting) {
 // atOnce is how many settings are tried with less room at once.
 const atOnce = 4
 
-// sturdy returns the n best settings that are not tight: with a fifth less room,
+// sturdy returns the first n settings of order that are not tight: with a fifth less room,
 // they hit no more good sources than today's does with a fifth less room. It runs
 // at most so many more settings for it.
-func (x *search) sturdy(ctx context.Context, n, runs int) []tried {
+func (x *search) sturdy(ctx context.Context, order []tried, n, runs int) []tried {
 	today := x.all[0]
 	if x.roomless == nil {
 		x.roomless = map[string]int{}
@@ -227,7 +227,7 @@ func (x *search) sturdy(ctx context.Context, n, runs int) []tried {
 	for {
 		var out, unknown []tried
 		most := max(today.res.First.Hit, x.roomless[today.s.key()])
-		for _, t := range x.ranked() {
+		for _, t := range order {
 			hit, known := x.roomless[t.s.key()]
 			switch {
 			case !x.book.harder(t.s) || known && hit <= most:
@@ -262,6 +262,32 @@ func (x *search) less(ctx context.Context, ts []tried) {
 	}
 	x.checks += len(compiled)
 	x.run.run(ctx, compiled, false, func(i int, r Result, _ *detail) { x.roomless[of[i]] = r.First.Hit })
+}
+
+// nearly is the share of the best gain that a setting with fewer changes must
+// have to be chosen.
+const nearly = .9
+
+// choose returns the setting to propose, nil for none: of those that gain nearly as
+// much as the best, the one that changes the least.
+func (x *search) choose(ctx context.Context, runs int) *tried {
+	best := x.sturdy(ctx, x.ranked(), 1, runs)
+	today := x.all[0].res.First.cost()
+	if len(best) == 0 || best[0].res.First.cost() >= today {
+		return nil
+	}
+	most := today - best[0].res.First.cost()
+	var near []tried
+	for _, t := range x.ranked() {
+		if gain := today - t.res.First.cost(); float64(gain) >= nearly*float64(most) && gain <= most {
+			near = append(near, t)
+		}
+	}
+	slices.SortStableFunc(near, func(a, b tried) int { return x.distance(a.s) - x.distance(b.s) })
+	if simple := x.sturdy(ctx, near, 1, runs); len(simple) > 0 {
+		return &simple[0]
+	}
+	return &best[0]
 }
 
 // fits reports whether a setting costs honest sources no more than today's does.

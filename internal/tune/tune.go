@@ -44,7 +44,7 @@ const (
 
 // Bounds below which nothing is said.
 const (
-	fewGood      = 20 // good sources: fewer, and only what blocks nobody sooner is proposed
+	fewGood      = 20 // good sources that failed: fewer, and only what blocks nobody sooner is proposed
 	leastAttempt = 20 // attempts in each part of the time
 	leastNets    = 5  // networks that attack, in each part
 )
@@ -231,9 +231,8 @@ func (rep *Report) tune(ctx context.Context, o Options, c *collector, study *rul
 	rep.describe(c)
 	lens := widest(set, append([]*rules.Rule{study}, d.beside...))
 	lens.V4, lens.V6 = min(lens.V4, 24), min(lens.V6, 48)
-	d.settle(lens)
 	d.drop(allow)
-	rep.Labels = d.label(o.Good)
+	rep.Labels = d.settle(lens, o.Good)
 	rep.Events = len(d.events)
 	rep.Memory = int64(cap(c.events)*24 + len(d.events)*9 + len(d.sources)*160 + c.bytes + c.shown)
 	rep.Begin, rep.Split, rep.End = clampTime(d.begin), clampTime(d.split), clampTime(d.end)
@@ -241,7 +240,7 @@ func (rep *Report) tune(ctx context.Context, o Options, c *collector, study *rul
 	if x.told == nil {
 		x.told = func(int, int) {}
 	}
-	x.few = rep.Labels.GoodFirst < fewGood
+	x.few = rep.Labels.GoodFailed < fewGood
 	begin := time.Now()
 	rep.search(ctx, x)
 	rep.Took = time.Since(begin).Seconds()
@@ -401,14 +400,13 @@ const maxChecks = 12
 // judge chooses a setting and compares it with today's in the rest of the time.
 func (rep *Report) judge(ctx context.Context, x *search, now *detail) *detail {
 	if x.few {
-		rep.warn("Only %d good sources appear in the first 70 %% of the time, too few to show whom a stricter setting would refuse (%d are the least). Only settings that block nobody sooner, and at most four times as long, are considered.", rep.Labels.GoodFirst, fewGood)
+		rep.warn("Only %d good sources failed at least once in the first 70 %% of the time, too few to show whom a stricter setting would refuse (%d are the least). Only settings that block nobody sooner, and at most four times as long, are considered.", rep.Labels.GoodFailed, fewGood)
 	}
-	best := x.sturdy(ctx, 1, maxChecks)
-	if len(best) == 0 || best[0].res.First.cost() >= x.all[0].res.First.cost() {
+	choice := x.choose(ctx, maxChecks)
+	if choice == nil {
 		rep.Verdict, rep.Why = Best, "No setting that refuses no more good logins, also with a fifth less room, lets fewer attempts through than today's."
 		return nil
 	}
-	choice := &best[0]
 	rep.Candidate = x.seen[choice.s.key()]
 	var then *detail
 	x.run.run(ctx, []*rules.Rule{choice.rule}, true, func(_ int, _ Result, det *detail) { then = det })

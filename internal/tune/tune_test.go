@@ -269,7 +269,7 @@ func TestFewGoodSources(t *testing.T) {
 	}
 	set := setOf(t, plain)
 	r := tuned(t, Options{Settings: 60}, set, l.String())
-	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "Only 3 good sources") {
+	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "Only 3 good sources failed") {
 		t.Errorf("got the warnings %q", r.Warnings)
 	}
 	if r.Proposal >= 0 {

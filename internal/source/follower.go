@@ -137,6 +137,9 @@ func (f *follower) posAfter(i int, now time.Time) Pos {
 		}
 	}
 	pos.Time = now.UnixNano()
+	if !f.retry.since.IsZero() {
+		pos.Unread = f.retry.since.UnixNano()
+	}
 	pos.Older, pos.Dir = f.pastPos, f.dir
 	if newest > 0 {
 		pos.Older = f.olderPos(newest - 1)

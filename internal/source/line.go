@@ -69,6 +69,9 @@ type Pos struct {
 	// nanoseconds. What was rotated and written later than this is unread, except
 	// for what the content of Older shows to be read.
 	Time int64 `json:"time,omitempty"`
+	// Unread, when set, is since when rotated files are unread that could not be
+	// read yet, most likely because they are just being packed; Unix nanoseconds.
+	Unread int64 `json:"unread,omitempty"`
 	// Older is the file before this one, when something may still write to it:
 	// a rotated file whose writer has not let go. It is never changed once set.
 	Older *Pos `json:"older,omitempty"`

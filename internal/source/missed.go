@@ -200,10 +200,14 @@ func (e *engine) resume(f *follower, cur *segment, pos Pos) {
 		}
 		e.goOn(f, list, p)
 	}
+	since := time.Unix(0, pos.Time).Add(-clockTick)
+	if unread := time.Unix(0, pos.Unread); pos.Unread != 0 && unread.Before(since) {
+		since = unread
+	}
 	if cur != nil && e.resumeAt(cur, pos) {
-		if pos.PLen == 0 && pos.Time != 0 {
-			// It was empty, so what was truncated away shows only in a copy.
-			e.addMissed(f, cur, time.Unix(0, pos.Time).Add(-clockTick))
+		// What was truncated away from an empty file shows only in a copy.
+		if pos.PLen == 0 && pos.Time != 0 || pos.Unread != 0 {
+			e.addMissed(f, cur, since)
 		}
 		return
 	}
@@ -211,7 +215,7 @@ func (e *engine) resume(f *follower, cur *segment, pos Pos) {
 		e.unfound(f, cur, pos)
 	}
 	if pos.Time != 0 {
-		e.addMissed(f, cur, time.Unix(0, pos.Time).Add(-clockTick))
+		e.addMissed(f, cur, since)
 	}
 }
 

@@ -501,6 +501,51 @@ func TestRotatedFileThatTurnsOutCompressedIsUnpacked(t *testing.T) {
 	s.want("unseen")
 }
 
+// Between the look that opens an empty file and the first read of it.
+func TestEmptyFileThatIsFilledAndCopiedBeforeItsFirstReadIsReadFromItsCopy(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "one\n")
+	s := startStepped(t, Options{}, Spec{File: path})
+	must(t, os.Rename(path, path+".1"))
+	writeFile(t, path, "")
+	minute := time.Now().Add(-time.Minute)
+	must(t, os.Chtimes(path, minute, minute))
+	s.look(s.list[0])
+	appendTo(t, path, "unseen\n")
+	copyFile(t, path, path+".2")
+	must(t, os.Truncate(path, 0))
+	s.step()
+	s.want("unseen")
+}
+
+// Who is stopped while a copy is being packed must find it after the start: gzip
+// gives its output the time of the input, which is before the position's.
+func TestPositionKnowsOfACopyThatIsStillBeingPacked(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+	s := startStepped(t, Options{}, Spec{File: path})
+	appendTo(t, path, "one\n")
+	age := func(path string, minutes int) {
+		at := time.Now().Add(-time.Duration(minutes) * time.Minute)
+		must(t, os.Chtimes(path, at, at))
+	}
+	age(path, 2)
+	s.step()
+	s.want("one")
+	gz := pack(t, "gzip", path+".1.gz", "one\nunseen\n")
+	whole, err := os.ReadFile(gz)
+	must(t, err)
+	must(t, os.Truncate(gz, 12))
+	must(t, os.Truncate(path, 0))
+	s.step()
+	appendTo(t, path, "two\n")
+	s.step()
+	s.want("two")
+	saved := s.stop()
+	writeFile(t, gz, string(whole))
+	age(gz, 1)
+	s = startStepped(t, Options{Saved: saved}, Spec{File: path})
+	s.want("unseen")
+}
+
 // Names change while they are gone through.
 func TestStaleListOfRotatedFilesIsSeen(t *testing.T) {
 	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")

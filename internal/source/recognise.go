@@ -168,7 +168,7 @@ func (f *follower) remember(p Pos) {
 	if p.PLen == 0 {
 		return // it was empty: all that comes into it is new
 	}
-	p.Older, p.Twin, p.Dir, p.Closed = nil, "", "", true
+	p.Older, p.Twin, p.Dir, p.Unread, p.Closed = nil, "", "", 0, true
 	f.past = slices.DeleteFunc(f.past, func(o Pos) bool {
 		return o.Print == p.Print && o.PLen == p.PLen && o.Offset <= p.Offset && o.Ino == p.Ino
 	})

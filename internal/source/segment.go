@@ -60,6 +60,8 @@ func openSegment(path string, maxLine int) (*segment, error) {
 	}
 	s := &segment{path: path, h: h, fileInfo: info, state: newest, splitter: splitter{max: maxLine, known: true}}
 	s.grown = s.writtenAt()
+	// It may be filled, copied and truncated before it is read for the first time.
+	s.empty, s.emptyAt = info.size == 0, info.mtime
 	return s, nil
 }
 

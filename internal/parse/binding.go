@@ -71,7 +71,7 @@ func (b *binding) bindService(o *Options) {
 	}
 	b.family = familyOf([]byte(o.Service))
 	if o.Packs != nil {
-		if pk := o.Packs.Pack(o.Service); b.family == "" || pk != nil && pk.Name() == o.Service {
+		if pk := o.Packs.Pack(o.Service); b.family == "" || pk != nil && (pk.Name() == o.Service || slices.Contains(speakAs[b.family], pk.Name())) {
 			b.packs = o.Packs.Named(o.Service)
 		}
 	}
@@ -157,13 +157,10 @@ func (p *Parser) names(service string) bool {
 // speakAs are the services of families that have another name or several.
 var speakAs = map[string][]string{
 	"audit":       {"sshd"},
-	"cucipop":     {"solid-pop3d"},
 	"imap":        {"courier", "cyrus", "uw-imap"},
 	"kernel":      {"netfilter", "wireguard"},
 	"mod_evasive": {"apache"},
-	"pfsense":     {"opnsense"},
 	"postfix":     {"postgrey"},
-	"pptpd":       {"xl2tpd"},
 }
 
 // ours reports whether a line with that tag may be the service's.

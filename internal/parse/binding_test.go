@@ -91,7 +91,7 @@ func whole(ev *Event, ok bool) string {
 // TestServiceReadsItsOwn: who names the service of a file loses none of its
 // lines.
 func TestServiceReadsItsOwn(t *testing.T) {
-	sniff := packedParser(t, "")
+	sniff := daemonParser(t, "")
 	parsers := map[string]*Parser{}
 	lines, read := knownLines(t), 0
 	for i := range lines {

@@ -71,7 +71,7 @@ func TestWrittenLinesInFields(t *testing.T) {
 func crossAll(t *testing.T, forgers []crossed) {
 	t.Helper()
 	lines := crossedLines()
-	p := packedParser(t, "")
+	p := daemonParser(t, "")
 	var ev Event
 	for i := range lines {
 		c := &lines[i]

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"stoplog/internal/parse/pack"
 	"stoplog/internal/source"
 )
 
@@ -15,7 +16,11 @@ var captured = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano()
 
 func daemonParser(tb testing.TB, service string) *Parser {
 	tb.Helper()
-	p, err := New(Options{Service: service, Sniff: true})
+	packs, err := pack.Builtin()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p, err := New(Options{Service: service, Packs: packs, Sniff: true})
 	if err != nil {
 		tb.Fatal(err)
 	}

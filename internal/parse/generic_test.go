@@ -3,22 +3,7 @@ package parse
 import (
 	"strings"
 	"testing"
-
-	"stoplog/internal/parse/pack"
 )
-
-func packedParser(tb testing.TB, service string) *Parser {
-	tb.Helper()
-	packs, err := pack.Builtin()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p, err := New(Options{Service: service, Packs: packs, Sniff: true})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return p
-}
 
 func TestGeneric(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
@@ -42,7 +27,7 @@ func TestGeneric(t *testing.T) {
 		{"login failed from 192.0.2.7", "-"},                                                 // nobody's
 		{"Nov 20 09:23:10 h newd[5]: " + strings.Repeat("bad ", 99) + "from 192.0.2.7", "-"}, // babble
 	} {
-		p := packedParser(t, "")
+		p := daemonParser(t, "")
 		ev, ok := parseOne(t, p, c.line)
 		if got := brief(&ev, ok); got != c.want || ok && (ev.Service != "generic" || ev.Verified) {
 			t.Errorf("%s\n got %s %s\nwant %s", c.line, got, ev.Service, c.want)

@@ -26,9 +26,6 @@ func TestLogins(t *testing.T) {
 		{"h login: 3 LOGIN FAILURES FROM 192.0.2.7, root", "failure 192.0.2.7 user=root"},
 		{"h login: 1 LOGIN FAILURE FROM 192.0.2.7", "failure 192.0.2.7"},
 		{"h in.telnetd[7]: refused connect from 192.0.2.7 (192.0.2.7)", "failure probe 192.0.2.7"},
-		// screensharingd
-		{"h screensharingd[7]: Authentication: FAILED :: User Name: ann :: Viewer Address: 192.0.2.7 :: Type: DH", "failure 192.0.2.7 user=ann"},
-		{"h screensharingd[7]: Authentication: SUCCEEDED :: User Name: ann :: Viewer Address: 192.0.2.7 :: Type: DH", "success 192.0.2.7 user=ann"},
 		// dropbear
 		{"h dropbear[7]: Bad password attempt for 'root' from 192.0.2.7:40312", "failure 192.0.2.7 user=root"},
 		{"h dropbear[7]: Bad password attempt for 'root' from ::ffff:192.0.2.7:40312", "failure 192.0.2.7 user=root"},
@@ -60,7 +57,6 @@ var loginHostile = []string{
 	"login[7]: FAILED LOGIN 1 FROM 192.0.2.7 FOR @, Authentication failure",
 	"login[7]: FAILED LOGIN (1) on '/dev/pts/1' from '192.0.2.7' FOR '@', Authentication failure",
 	"login: 1 LOGIN FAILURE FROM 192.0.2.7, @",
-	"screensharingd[7]: Authentication: FAILED :: User Name: @ :: Viewer Address: 192.0.2.7 :: Type: DH",
 	"dropbear[7]: Bad password attempt for '@' from 192.0.2.7:40312",
 	"dropbear[7]: Login attempt for nonexistent user '@' from 192.0.2.7:40312",
 	"dropbear[7]: Login attempt with wrong user @ from 192.0.2.7:40312",

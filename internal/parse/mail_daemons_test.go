@@ -137,9 +137,9 @@ func TestMailboxLines(t *testing.T) {
 		{at + "qmail: 1157520813.485077 rblsmtpd: 192.0.2.1 pid 19597 zen.example: 451 http://x/?ip=192.0.2.8", "qmail failure 192.0.2.1 forbidden"},
 		{at + "vpopmail[1]: vchkpw-smtp: vpopmail user not found u@example.org:192.0.2.1", "vpopmail failure 192.0.2.1 unknown_user u@example.org"},
 		{at + "vpopmail[1]: vchkpw-pop3: (PLAIN) login success u@example.org:192.0.2.1", "vpopmail success 192.0.2.1 u@example.org"},
-		{at + "solid-pop3d[1]: APOP authentication failed for user u - a.example [192.0.2.1]", "solid-pop3d failure 192.0.2.1"},
+		{at + "solid-pop3d[1]: APOP authentication failed for user u - a.example [192.0.2.1]", "solid-pop3d failure 192.0.2.1 u"},
 		{at + "cucipop[1]: authentication failure u 192.0.2.1", "cucipop failure 192.0.2.1 u"},
-		{at + "solid-pop3d[1]: authentication failed: no such user: u - 192.0.2.1", "solid-pop3d failure 192.0.2.1"},
+		{at + "solid-pop3d[1]: authentication failed: no such user: u - 192.0.2.1", "solid-pop3d failure 192.0.2.1 u"},
 		{"2026-11-20 10:31:48   SMTP Server [000527:000013-0000001227564800] Connection from [192.0.2.1] rejected for policy reasons. IP address of connecting host not found in reverse DNS lookup.", "domino failure 192.0.2.1 forbidden"},
 		{"Nov-20-26 10:31:48 [SSL-out] 192.0.2.1 max sender authentication errors (5) exceeded -- dropping connection - after reply: 535", "assp failure 192.0.2.1 limited"},
 	})

@@ -69,7 +69,7 @@ func TestNetLines(t *testing.T) {
 		{"2026-11-20 10:31:48 [284] [WARNING] sofia_reg.c:1 Can't find user [u@d] from 192.0.2.1", "-"},
 		{"2026-11-20 10:31:48.504993 [WARNING] sofia_reg.c:1533 SIP auth challenge (REGISTER) on sofia profile 'p' for [u@d] from ip 192.0.2.1", "freeswitch other 192.0.2.1 u@d"},
 		{"2026-11-20 10:31:48.512 [info] <0.1.0>@ejabberd_c2s:wait:1 ({socket_state,p1_tls}) Failed authentication for u@example.org from IP 192.0.2.1 ({{192,0,2,1},12716})", "ejabberd failure 192.0.2.1 u@example.org"},
-		{"2026-11-20 10:31:48.512 [info] <0.1.0>@ejabberd_c2s:handle_auth_success:1 (tls|<0.1.0>) Accepted c2s PLAIN authentication for u@example.org by mnesia backend from 192.0.2.1", "ejabberd success 192.0.2.1 u@example.org"},
+		{"2026-11-20 10:31:48.512 [info] <0.1.0>@ejabberd_c2s:handle_auth_success:1 (tls|<0.1.0>) Accepted c2s PLAIN authentication for u@example.org by mnesia backend from 192.0.2.1", "ejabberd success 192.0.2.1"},
 		{at + "openvpn[9]: 192.0.2.1:4711 TLS Auth Error: Auth Username/Password verification failed for peer", "openvpn failure 192.0.2.1"},
 		{"2026-11-20 10:31:48 u/192.0.2.1:4711 AUTH: Received control message: AUTH_FAILED", "openvpn failure 192.0.2.1"},
 		{"2026-11-20 10:31:48 192.0.2.1:4711 [u] Peer Connection Initiated with [AF_INET]192.0.2.1:4711", "openvpn success 192.0.2.1 u"},

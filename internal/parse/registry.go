@@ -81,13 +81,13 @@ func (p *Parser) hintScanner(service string) event.Scanner {
 
 // families are the services that the scanners here give events.
 var families = []string{
-	"apache", "app", "assp", "asterisk", "caddy", "charon", "cockpit", "coraza", "courier", "cucipop", "cyrus",
-	"dante", "domino", "dovecot", "dropbear", "ejabberd", "envoy", "exim", "fail2ban", "freeswitch", "ftpd", "generic",
-	"haproxy", "http", "lighttpd", "login", "mongodb", "mssql", "mysql", "named", "netfilter", "nginx", "openvpn",
-	"opensmtpd", "pam", "perdition", "pfsense", "postfix", "postgres", "postgrey", "pptpd", "proftpd", "proxmox",
-	"pure-ftpd", "qmail", "samba", "saslauthd", "screensharingd", "sendmail", "slapd", "solid-pop3d", "squid", "sshd",
-	"sshguard", "stunnel", "su", "sudo", "suhosin", "traefik", "uw-imap", "varnish", "vpopmail", "vsftpd", "webmin",
-	"wireguard", "xl2tpd", "xrdp",
+	"apache", "app", "asterisk", "caddy", "cockpit", "coraza", "courier", "cyrus",
+	"dovecot", "dropbear", "envoy", "exim", "generic",
+	"haproxy", "http", "lighttpd", "login", "mongodb", "mysql", "named", "netfilter", "nginx", "openvpn",
+	"opensmtpd", "pam", "postfix", "postgres", "postgrey", "proftpd", "proxmox",
+	"pure-ftpd", "samba", "saslauthd", "sendmail", "slapd", "squid", "sshd",
+	"su", "sudo", "suhosin", "traefik", "varnish", "vsftpd", "webmin",
+	"xrdp",
 }
 
 // Services are the names that events carry as their service, of the families

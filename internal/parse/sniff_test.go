@@ -24,7 +24,7 @@ func TestSniffing(t *testing.T) {
 		{"2026-11-20 09:23:10 12 [Warning] Access denied for user 'root'@'192.0.2.7' (using password: YES)", "mysql", "failure 192.0.2.7 user=root", true},
 		{"Nov 20 09:23:10 h mysqld: 2026-11-20 09:23:10 12 [Warning] Access denied for user 'root'@'192.0.2.7' (using password: YES)", "mysql", "failure 192.0.2.7 user=root", false},
 	} {
-		p := packedParser(t, "")
+		p := daemonParser(t, "")
 		ev, ok := parseOne(t, p, c.line)
 		if got := brief(&ev, ok); got != c.want || ok && ev.Service != c.service {
 			t.Errorf("%s\n got %s %s\nwant %s %s", c.line, got, ev.Service, c.want, c.service)

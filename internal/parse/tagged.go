@@ -5,17 +5,20 @@ import (
 
 	"stoplog/internal/parse/auth"
 	"stoplog/internal/parse/event"
-	"stoplog/internal/parse/mail"
 	"stoplog/internal/parse/scan"
 )
 
 // maxRepeat bounds what "message repeated N times" counts as.
 const maxRepeat = 1000
 
+// dominoEnd ends a line of Domino's in which a user's name, chosen by the client,
+// follows what looks like a tag.
+const dominoEnd = " authentication failure using internet password"
+
 // tagged reads the message of an envelope by its tag. When it is not
 // understood, ev is as it was.
 func (p *Parser) tagged(ev *Event) bool {
-	if string(p.tag) == ownTag || p.host == nil && p.pid == nil && bytes.HasSuffix(p.msg, []byte(mail.DominoEnd)) {
+	if string(p.tag) == ownTag || p.host == nil && p.pid == nil && bytes.HasSuffix(p.msg, []byte(dominoEnd)) {
 		return false
 	}
 	p.strip()

@@ -14,7 +14,7 @@ func TestWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := packedParser(t, "")
+	p := daemonParser(t, "")
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	if len(lines) < 400 {
 		t.Fatalf("only %d lines", len(lines))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"stoplog/internal/parse"
+	"stoplog/internal/parse/pack"
 	"stoplog/internal/source"
 	"strings"
 	"testing"
@@ -20,7 +21,11 @@ var update = flag.Bool("update-daemons", false, "write the events of ../parse/te
 
 func daemonParser(tb testing.TB, service string) *parse.Parser {
 	tb.Helper()
-	p, err := parse.New(parse.Options{Service: service, Sniff: true})
+	packs, err := pack.Builtin()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p, err := parse.New(parse.Options{Service: service, Packs: packs, Sniff: true})
 	if err != nil {
 		tb.Fatal(err)
 	}

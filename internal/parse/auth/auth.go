@@ -13,7 +13,7 @@ func Family(tag, base []byte) string {
 	switch string(tag) {
 	case "sshd", "sshd-session", "sshd-auth", "ssh":
 		return "sshd"
-	case "dropbear", "sudo", "su", "screensharingd":
+	case "dropbear", "sudo", "su":
 		return string(tag)
 	case "login", "remote", "in.telnetd", "telnetd", "in.rlogind", "rlogind", "in.rshd", "rshd", "in.rexecd", "rexecd":
 		return "login"
@@ -25,8 +25,6 @@ func Family(tag, base []byte) string {
 		return string(base)
 	case "pure-ftpd", "pureftpd":
 		return "pure-ftpd"
-	case "ftpd", "in.ftpd", "wu-ftpd", "gssftpd", "ftp", "freebsd-ftpd", "wuftpd":
-		return "ftpd"
 	}
 	return ""
 }
@@ -46,8 +44,6 @@ func Scanner(family string) event.Scanner {
 		return su
 	case "login":
 		return login
-	case "screensharingd":
-		return screensharing
 	case "audit":
 		return Audit
 	case "vsftpd":
@@ -56,8 +52,6 @@ func Scanner(family string) event.Scanner {
 		return proftpd
 	case "pure-ftpd":
 		return pureftpd
-	case "ftpd":
-		return ftpd
 	}
 	return nil
 }

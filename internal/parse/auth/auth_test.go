@@ -23,7 +23,4 @@ func TestEveryForm(t *testing.T) {
 	for _, f := range proftpdForms {
 		wantForm(t, proftpd, "mx (a.example["+peer+"]) - "+f.text+" x", f.outcome, f.kind)
 	}
-	for _, f := range ftpdForms {
-		wantForm(t, ftpd, f.text+peer+", u", f.outcome, f.kind)
-	}
 }

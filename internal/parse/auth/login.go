@@ -116,31 +116,3 @@ func failedLogin(b []byte, ev *event.Event) bool {
 	}
 	return false
 }
-
-// screensharing reads macOS's "Authentication: FAILED :: User Name: USER ::
-// Viewer Address: ADDR :: Type: DH". The type is the server's word.
-func screensharing(env *event.Message, msg []byte, ev *event.Event) bool {
-	rest, ok := scan.After(msg, "Authentication: ")
-	if !ok {
-		return false
-	}
-	ev.Service = "screensharingd"
-	if rest, ok = scan.After(rest, "FAILED :: User Name: "); ok {
-		ev.Outcome = event.Failure
-	} else if rest, ok = scan.After(rest, "SUCCEEDED :: User Name: "); ok {
-		ev.Outcome = event.Success
-	} else {
-		return false
-	}
-	head, _, ok := scan.Last(rest, " :: Type: ")
-	if !ok {
-		return false
-	}
-	user, tok, ok := scan.Last(head, " :: Viewer Address: ")
-	if !ok {
-		return false
-	}
-	ev.User = user
-	ev.Addr, ok = scan.Addr(tok)
-	return ok
-}

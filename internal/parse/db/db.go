@@ -11,8 +11,6 @@ func Family(base []byte) string {
 		return "mysql"
 	case "postgres", "postgresql", "pgsql", "postmaster":
 		return "postgres"
-	case "mssql", "sqlservr":
-		return "mssql"
 	case "mongod", "mongodb", "mongos", "mongod.27017":
 		return "mongodb"
 	case "slapd", "openldap":
@@ -28,8 +26,6 @@ func Scanner(family string) event.Scanner {
 		return mysql
 	case "postgres":
 		return Postgres
-	case "mssql":
-		return mssql
 	case "mongodb":
 		return mongodb
 	case "slapd":

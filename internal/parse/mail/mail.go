@@ -33,22 +33,8 @@ func Family(tag []byte) string {
 		return "courier"
 	case "cyrus", "sieve", "timsieved", "cyrus-imapd", "lmtpunix":
 		return "cyrus"
-	case "uwimap", "uw-imap":
-		return "uw-imap"
 	case "smtpd", "opensmtpd":
 		return "opensmtpd"
-	case "perdition":
-		return "perdition"
-	case "qmail", "rblsmtpd", "qmail-smtpd":
-		return "qmail"
-	case "vpopmail", "vchkpw":
-		return "vpopmail"
-	case "cucipop", "solid-pop3d", "spop3d":
-		return "cucipop"
-	case "domino", "domino-smtp":
-		return "domino"
-	case "assp":
-		return "assp"
 	}
 	for i := range named {
 		if bytes.HasPrefix(tag, []byte(named[i].start)) {
@@ -60,7 +46,7 @@ func Family(tag []byte) string {
 
 // named are the starts of tags behind which the administrator writes a name.
 var named = [...]struct{ start, family string }{
-	{"perdition.", "perdition"}, {"vchkpw-", "vpopmail"}, {"sm-", "sendmail"}, {"courier", "courier"}, {"exim", "exim"},
+	{"sm-", "sendmail"}, {"courier", "courier"}, {"exim", "exim"},
 }
 
 // Tagged returns the scanner of a syslog tag, nil when it belongs to no family
@@ -89,22 +75,8 @@ func Scanner(family string) event.Scanner {
 		return courier
 	case "cyrus":
 		return cyrus
-	case "uw-imap":
-		return uwimap
 	case "opensmtpd":
 		return opensmtpd
-	case "perdition":
-		return perdition
-	case "qmail":
-		return qmail
-	case "vpopmail":
-		return vpopmail
-	case "cucipop":
-		return cucipop
-	case "domino":
-		return domino
-	case "assp":
-		return assp
 	}
 	return nil
 }

@@ -8,9 +8,9 @@ import (
 )
 
 // imapServer reads whichever server calls itself imapd, pop3d or ipop3d:
-// Courier, Cyrus, or the University of Washington's.
+// Courier or Cyrus. The University of Washington's is a pack.
 func imapServer(env *event.Message, msg []byte, ev *event.Event) bool {
-	return courier(env, msg, ev) || cyrus(env, msg, ev) || uwimap(env, msg, ev)
+	return courier(env, msg, ev) || cyrus(env, msg, ev)
 }
 
 // courier reads Courier's mailbox servers (libs/imap: "LOGIN FAILED, user=u,
@@ -120,46 +120,6 @@ func trimSession(b []byte) []byte {
 		return head
 	}
 	return b
-}
-
-// uwimap reads imapd and ipop3d of the University of Washington
-// (src/imapd/imapd.c, src/osdep/unix/env_unix.c): "Login failed user=u auth=u
-// host=name [a]", where only the end is not the client's.
-func uwimap(env *event.Message, msg []byte, ev *event.Event) bool {
-	m, o, ok := uwimapStart(msg)
-	if !ok {
-		return false
-	}
-	head, host, ok := scan.Last(scan.TrimTimes(m), "host=")
-	a, rest, ok2 := sendmailBox(host)
-	if !ok || !ok2 || len(rest) > 0 {
-		return false
-	}
-	ev.Set("uw-imap", o, event.Plain, a)
-	if user, ok := scan.After(head, "user="); ok {
-		ev.User, _, _ = scan.Cut(user, " auth=")
-	} else if user, _, ok := scan.Cut(head, " override of user="); ok {
-		ev.User = user
-	} else if o == event.Success {
-		ev.User = scan.Trim(head)
-	}
-	return true
-}
-
-func uwimapStart(msg []byte) (rest []byte, o event.Outcome, ok bool) {
-	for _, text := range [...]string{"Login failed ", "Login excessive login failures ", "Login excessive login attempts ", "Login disabled ", "Login SYSTEM BREAK-IN ATTEMPT "} {
-		if m, ok := scan.After(msg, text); ok {
-			return m, event.Failure, true
-		}
-	}
-	if m, ok := scan.After(msg, "AUTHENTICATE "); ok {
-		return m, event.Failure, scan.Has(m, " failure ")
-	}
-	if m, ok := scan.After(msg, "Failed "); ok { // one who logs in as another, and may not
-		return m, event.Failure, scan.Has(m, " override of user=")
-	}
-	m, ok := scan.After(msg, "Login user=")
-	return m, event.Success, ok
 }
 
 // opensmtpd reads "id smtp event=failed-command address=a host=n command="…"

@@ -43,8 +43,8 @@ func (l *loader) patternKey(p *pattern, key string, v *yaml.Node) {
 		p.kind = l.choice(v, "kind", kinds)
 	case "class":
 		c := l.str(v)
-		if len(c) != 1 || c[0] < '1' || c[0] > '9' {
-			l.addf(v, "class is 1 to 9, not %q", c)
+		if len(c) != 1 || c[0] < '0' || c[0] > '9' {
+			l.addf(v, "class is 0 to 9, not %q", c)
 			return
 		}
 		p.class = c[0] - '0'

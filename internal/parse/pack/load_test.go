@@ -21,7 +21,7 @@ func TestLoadProblems(t *testing.T) {
 		{"neither", "name: a\npatterns:\n  - outcome: failure\n", "neither pattern: nor fields:"},
 		{"both", "name: a\npatterns:\n  - {pattern: 'abc <ip>', fields: {a: b}}\n", "exclude each other"},
 		{"field paths", "name: a\npatterns:\n  - {pattern: 'abc <ip>', ip: addr}\n", "name fields"},
-		{"class", "name: a\npatterns:\n  - {pattern: 'abc <ip>', class: 12}\n", `class is 1 to 9, not "12"`},
+		{"class", "name: a\npatterns:\n  - {pattern: 'abc <ip>', class: 12}\n", `class is 0 to 9, not "12"`},
 		{"sample", "name: a\npatterns: [{pattern: 'abc <ip>'}]\nsamples: [{ip: 192.0.2.7}]\n", "x.yaml:3:11: line is missing"},
 		{"list", "name: a\npatterns: abc\n", "x.yaml:2:11: expected a list"},
 	}

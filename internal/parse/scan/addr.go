@@ -72,6 +72,9 @@ func AddrPort(tok []byte) (netip.Addr, bool) {
 	if !ok || mark == ':' && a.Is6() && host[0] != '[' {
 		return netip.Addr{}, false
 	}
+	if mark == '.' && a.Is6() && len(tok)-end <= 3 {
+		return netip.Addr{}, false // ::ffff:198.51 may be the start of ::ffff:198.51.100.7
+	}
 	return a, true
 }
 

@@ -334,9 +334,10 @@ func byWhom(b control.Block) string {
 	return "by the rule " + plain(b.Rule)
 }
 
-// asPart names the block's prefix unless it is what was asked about.
+// asPart names the block's prefix unless it is what was asked about: the same
+// prefix, or the one address.
 func asPart(what, prefix string) string {
-	if what == prefix {
+	if p, err := netip.ParsePrefix(prefix); what == prefix || err == nil && p.IsSingleIP() && p.Addr().String() == what {
 		return ""
 	}
 	return " as part of " + prefix

@@ -2,7 +2,9 @@ package firewall_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"os"
@@ -40,10 +42,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func wallMain(name, hostsDeny string) error {
-	o := firewall.Options{HostsDeny: hostsDeny}
-	if rest, ok := strings.CutSuffix(name, "-legacy"); ok {
-		name, o.IPTables, o.IP6Tables = rest, "iptables-legacy", "ip6tables-legacy"
+func wallMain(name, options string) error {
+	var o firewall.Options
+	if err := json.Unmarshal([]byte(cmp.Or(options, "{}")), &o); err != nil {
+		return err
 	}
 	cmds, changes, err := wallproc.Inherited()
 	if err != nil {
@@ -79,11 +81,20 @@ func spawn(t *testing.T, name string) *wallproc.Process {
 
 func spawnFor(t testing.TB, name string) *wallproc.Process {
 	t.Helper()
+	return spawnWith(t, name, firewall.Options{HostsDeny: filepath.Join(t.TempDir(), "hosts.deny")})
+}
+
+func spawnWith(t testing.TB, name string, o firewall.Options) *wallproc.Process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := wallproc.Spawn(self, []string{"wall", name, filepath.Join(t.TempDir(), "hosts.deny")}, []string{strings.TrimSuffix(name, "-legacy")})
+	options, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := wallproc.Spawn(self, []string{"wall", name, string(options)}, []string{name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,11 +173,11 @@ func TestSpawnedWallSurvivesItsClient(t *testing.T) {
 // TestSpawnedWallsWork: each wall can do its work with the rights that are
 // left to it.
 func TestSpawnedWallsWork(t *testing.T) {
-	firewalltest.NeedPrograms(t, "iptables", "iptables-legacy", "ipset")
+	firewalltest.NeedPrograms(t, "iptables", "ipset")
 	if !firewalltest.InNamespace(t) {
 		return
 	}
-	for _, name := range []string{"nftables", "ipset", "ipset-legacy", "iptables", "iptables-legacy", "hosts.deny"} {
+	for _, name := range []string{"nftables", "ipset", "iptables", "hosts.deny"} {
 		p := spawn(t, name)
 		if err := p.Setup(t.Context(), firewall.Policy{}); err != nil {
 			t.Errorf("%s: Setup: %v", name, err)

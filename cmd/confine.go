@@ -112,6 +112,9 @@ func readPlaces(set *rules.Set) (out []string) {
 		if r.Tiers != nil {
 			files = append(files, r.Tiers.File)
 		}
+		if r.Pattern != nil && r.Pattern.Of != nil {
+			files = append(files, r.Pattern.Of.Path)
+		}
 	}
 	for _, f := range files {
 		if f != "" {

@@ -123,6 +123,9 @@ func sourceRows(ss []control.SourceStatus) [][]string {
 		if s.Cut > 0 {
 			remark += fmt.Sprintf(" %d lines too long, cut", s.Cut)
 		}
+		if s.OverLimit > 0 {
+			remark += fmt.Sprintf(" %d lines took the filter of %s too many steps: not counted", s.OverLimit, s.OverLimitOf)
+		}
 		if s.Foreign > 0 {
 			remark += fmt.Sprintf(" %d entries by other units than the service's: ignored (%s)", s.Foreign, s.Foreigner)
 		}

@@ -143,9 +143,13 @@ type SourceStatus struct {
 	// units, which are ignored; Foreigner describes one of them.
 	Foreign   uint64 `json:"foreign,omitempty"`
 	Foreigner string `json:"foreigner,omitempty"`
-	LagByte   int64  `json:"lag_bytes"`
-	SkewMs    int64  `json:"skew_ms,omitempty"` // stamp minus arrival when last far off
-	Ready     string `json:"ready,omitempty"`   // the ready rules that look for it, empty when the rules file names it
+	// OverLimit counts lines that the filter of the rule OverLimitOf took too many
+	// steps for: they count toward nothing.
+	OverLimit   uint64 `json:"over_limit,omitempty"`
+	OverLimitOf string `json:"over_limit_of,omitempty"`
+	LagByte     int64  `json:"lag_bytes"`
+	SkewMs      int64  `json:"skew_ms,omitempty"` // stamp minus arrival when last far off
+	Ready       string `json:"ready,omitempty"`   // the ready rules that look for it, empty when the rules file names it
 }
 
 // RuleStatus is one rule's counters since the start.

@@ -133,7 +133,7 @@ func (d *daemon) addSources(s *control.Status) {
 		}
 		s.Sources = append(s.Sources, control.SourceStatus{
 			Name: st.Name, State: string(st.State), Why: why, Lines: o.Lines, Events: o.Events, Cut: o.Cut, Doubted: o.Doubted,
-			Foreign: o.Foreign, Foreigner: o.Foreigner,
+			Foreign: o.Foreign, Foreigner: o.Foreigner, OverLimit: o.OverLimit, OverLimitOf: o.OverLimitOf,
 			LagByte: st.Lag, SkewMs: o.Skew.Milliseconds(), Ready: ready[st.Name],
 		})
 		s.Lines += o.Lines

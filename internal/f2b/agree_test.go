@@ -277,7 +277,7 @@ func TestAgreesWithFail2ban(t *testing.T) {
 		}
 		k := 0
 		for _, group := range jobs[i].Lines {
-			s := filters[i].Session()
+			s := filters[i].Session(nil)
 			for _, line := range group {
 				got, v := s.Line([]byte(line), 0, agreeNow)
 				w := want.Out[k]

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Options are what a jail says about its filter.
@@ -26,8 +25,6 @@ type Options struct {
 	Params map[string]string
 	// Journal is whether the jail reads the journal: logtype is then "journal".
 	Journal bool
-	// Location is the zone of dates that name none; nil is UTC.
-	Location *time.Location
 	// NoNames leaves host names out of <HOST>, as usedns = no does.
 	NoNames bool
 }
@@ -40,7 +37,6 @@ type Filter struct {
 	prefix       *Regex
 	fail, ignore []*expression
 	dates        []*template
-	loc          *time.Location
 }
 
 // expression is a Regex and what its groups are to a filter.
@@ -74,10 +70,7 @@ func Load(path string, o Options) (*Filter, []Problem) {
 	if len(c.Problems) > 0 {
 		return nil, c.Problems
 	}
-	b := &builder{conf: c, path: path, opt: o, f: &Filter{Path: path, MaxLines: 1, loc: o.Location}}
-	if b.f.loc == nil {
-		b.f.loc = time.UTC
-	}
+	b := &builder{conf: c, path: path, opt: o, f: &Filter{Path: path, MaxLines: 1}}
 	b.params()
 	b.build()
 	if len(b.problems) > 0 {

@@ -42,7 +42,7 @@ type verdicts []struct {
 
 func (all verdicts) check(t *testing.T, f *Filter) {
 	t.Helper()
-	s := f.Session()
+	s := f.Session(nil)
 	for _, c := range all {
 		got, v := s.Line([]byte(c.line), 0, agreeNow)
 		addr := ""
@@ -193,7 +193,7 @@ func FuzzFilter(f *testing.F) {
 			}
 			return
 		}
-		s := filter.Session()
+		s := filter.Session(nil)
 		for _, l := range strings.Split(lines, "\n") {
 			if got, v := s.Line([]byte(l), 0, agreeNow); v == Counted && !got.Addr.IsValid() {
 				t.Errorf("%q: counted without an address", l)

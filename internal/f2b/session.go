@@ -37,6 +37,7 @@ const (
 // used by one goroutine.
 type Session struct {
 	f     *Filter
+	zone  *time.Location
 	last  int64
 	lines [][]byte // the last MaxLines, without their dates
 	buf   []byte
@@ -67,8 +68,13 @@ const (
 	maxAnswered = 8       // other addresses that a line is tried with
 )
 
-// Session starts one.
-func (f *Filter) Session() *Session { return &Session{f: f} }
+// Session starts one. zone is that of dates that name none; nil is UTC.
+func (f *Filter) Session(zone *time.Location) *Session {
+	if zone == nil {
+		zone = time.UTC
+	}
+	return &Session{f: f, zone: zone}
+}
 
 // Stateful reports whether lines depend on the lines before them.
 func (f *Filter) Stateful() bool {
@@ -86,7 +92,7 @@ func (s *Session) Line(text []byte, at int64, now time.Time) (Failure, Verdict) 
 	var cut date
 	if at != 0 {
 		s.last = at
-	} else if d, ok := find(s.f.dates, text, now, s.f.loc, s.loc); ok {
+	} else if d, ok := find(s.f.dates, text, now, s.zone, s.loc); ok {
 		cut = d
 		if d.known {
 			s.last = d.time

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stoplog/internal/detect"
+	"stoplog/internal/f2b"
 	"stoplog/internal/ledger"
 	"stoplog/internal/parse"
 	"stoplog/internal/session"
@@ -29,7 +30,11 @@ type OriginStats struct {
 	// units, which are ignored; Foreigner describes one of them.
 	Foreign   uint64
 	Foreigner string
-	Skew      time.Duration
+	// OverLimit counts lines that an expression with backreferences of the filter
+	// OverLimitOf was over its limit of steps for: they count toward nothing.
+	OverLimit   uint64
+	OverLimitOf string
+	Skew        time.Duration
 }
 
 // Machine takes batches in and gives outcomes out. One goroutine uses it.
@@ -43,6 +48,7 @@ type Machine struct {
 	stats   map[string]*OriginStats
 	peers   *parse.PeerCount
 	guards  guards
+	filters map[filterKey]*f2b.Session
 }
 
 // New returns a machine whose readers are made of kit.
@@ -50,7 +56,7 @@ func New(kit *Kit, e *detect.Engine, l *ledger.Ledger) *Machine {
 	return &Machine{
 		Engine: e, Ledger: l, Sessions: session.New(0),
 		kit: kit, readers: map[*source.Origin]*Reader{}, stats: map[string]*OriginStats{},
-		peers: new(parse.PeerCount), guards: guards{m: map[guardKey]*guard{}},
+		peers: new(parse.PeerCount), guards: guards{m: map[guardKey]*guard{}}, filters: map[filterKey]*f2b.Session{},
 	}
 }
 
@@ -59,6 +65,7 @@ func (m *Machine) Swap(kit *Kit) {
 	m.kit = kit
 	m.Engine.Swap(kit.set)
 	clear(m.readers)
+	clear(m.filters)
 }
 
 // Stats gives the counters of the origin of that name.
@@ -111,6 +118,7 @@ func (m *Machine) reader(o *source.Origin) (*Reader, error) {
 // order. Live lines whose stamp is far from their arrival count as now; what
 // was written before we looked cannot be of after now.
 func (m *Machine) Join(r *Reader, now time.Time) {
+	m.filter(r)
 	m.guard(r, m.count(r))
 	m.join(r, now)
 }

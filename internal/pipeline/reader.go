@@ -42,11 +42,14 @@ type shaped struct {
 type Reader struct {
 	parser *parse.Parser
 	hasOwn bool
-	batch  *source.Batch
-	events []item
-	shapes []shaped
-	cut    uint64
-	known  int // lines understood, by the readers here or a rule's pattern
+	// filters of fail2ban read what Machine.filter gives them.
+	filters []rules.Filter
+	zone    *time.Location
+	batch   *source.Batch
+	events  []item
+	shapes  []shaped
+	cut     uint64
+	known   int // lines understood, by the readers here or a rule's pattern
 	// foreign is how many journal entries of the batch were by others than the
 	// service's own units, and foreigner describes one.
 	foreign   uint64
@@ -101,7 +104,7 @@ func (k *Kit) Reader(o *source.Origin) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", o.Name, err)
 	}
-	return &Reader{parser: p, hasOwn: !opt.Custom.None()}, nil
+	return &Reader{parser: p, hasOwn: !opt.Custom.None(), filters: k.set.Filters(o), zone: opt.Location}, nil
 }
 
 // journalOptions says which writers of journal entries a source names: by units,

@@ -149,7 +149,7 @@ type draft struct {
 	Buckets  []bucketText  `key:"buckets" doc:"several buckets, each with its own answer" eg:"[{capacity: 5, leak: 1m}, {capacity: 20, leak: 12h, ttl: 7d}]"`
 	Window   []windowText  `key:"window" is:"single" doc:"an exact count within a time, or a count of distinct values" eg:"{count: 5, within: 10m}"`
 	Windows  []windowText  `key:"windows" doc:"several windows, each with its own answer" eg:"[{over: 10, within: 1m}, {over: 100, within: 1d}]"`
-	Expr     string        `key:"pattern" doc:"regular expression (RE2) for the message, with (?P<ip>…) and other named groups. It matches anywhere unless it contains ^ or $, and not if different addresses could match. It reads sources that match.source or match.service names, otherwise sources listed without a service" what:"a pattern" eg:"'login failed user=(?P<user>\\S+) ip=(?P<ip>\\S+)'"`
+	Expr     patternText   `key:"pattern" doc:"regular expression (RE2) for the message, with (?P<ip>…) and other named groups. It matches anywhere unless it contains ^ or $, and not if different addresses could match. It reads sources that match.source or match.service names, otherwise sources listed without a service. Or a filter of fail2ban, which reads the sources that match.source names" what:"a pattern" eg:"'login failed user=(?P<user>\\S+) ip=(?P<ip>\\S+)'"`
 	Programs []string      `key:"programs" doc:"for pattern: syslog tags of the programs that write these lines (default: all programs without a built-in parser)" what:"a program name" eg:"my-app"`
 	Outcome  string        `key:"outcome" doc:"for pattern: outcome of these lines (default: failure)" what:"an outcome" words:"other failure success"`
 	Kind     string        `key:"kind" doc:"for pattern: kind of these lines (default: plain)" what:"a kind" words:"probe unknown_user limited forbidden"`
@@ -178,7 +178,7 @@ func (d *draft) placed(p place) {
 		}
 	}
 	if n := p.keys["pattern"]; n != nil {
-		d.Pattern = &Pattern{Text: d.Expr, Programs: d.Programs, Outcome: cmp.Or(d.Outcome, "failure"), Kind: d.Kind, Line: n.Line, Column: n.Column,
+		d.Pattern = &Pattern{Text: d.Expr.Text, Of: d.Expr.Of, Programs: d.Programs, Outcome: cmp.Or(d.Outcome, "failure"), Kind: d.Kind, Line: n.Line, Column: n.Column,
 			Matches: d.Matches, MatchesAt: p.lines("matches"), Ignores: d.Ignores, IgnoresAt: p.lines("ignores")}
 	}
 }

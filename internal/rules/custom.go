@@ -27,7 +27,7 @@ type Custom struct {
 func (s *Set) Custom() ([]Custom, error) {
 	var out []Custom
 	for _, r := range s.Rules {
-		if r.Pattern == nil {
+		if r.Pattern == nil || r.Pattern.Of != nil {
 			continue
 		}
 		p, problems := pack.CompilePattern(r.Name, r.Pattern.Text, nil, nil)

@@ -268,8 +268,12 @@ func (c *checker) patternOf(in *sink, d *draft) {
 		}
 		return
 	}
-	hasIP := namesIP(p.Text)
-	in.try(p, hasIP)
+	hasIP := namesIP(p.Text) || p.Of != nil
+	if p.Of != nil {
+		in.filterOf(d)
+	} else {
+		in.try(p, hasIP)
+	}
 	if d.Match.Except {
 		in.fail(d.node, "match: {service: …} or match: {source: …}", "match: {service: {not: …}} does not work with a pattern")
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"stoplog/internal/f2b"
 )
 
 // Rule is what to count, by what key, how much is too much, and what then.
@@ -40,7 +42,11 @@ type Rule struct {
 // Pattern is an expression on the message after the envelope, and the lines
 // that prove it.
 type Pattern struct {
-	Text         string
+	Text string
+	// Of is the filter of fail2ban that stands in place of Text, and Filter is
+	// what was read of it: nil when it cannot be used, as a warning says.
+	Of           *FilterText
+	Filter       *f2b.Filter
 	Programs     []string // syslog tags; none: any
 	Services     []string // of match: whose lines it reads; none: see Match's source
 	Outcome      string

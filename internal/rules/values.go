@@ -41,6 +41,8 @@ func own(t reflect.Type, g tags) (kind, bool) {
 		return sourceKind(), true
 	case reflect.TypeFor[answers]():
 		return answersKind(), true
+	case reflect.TypeFor[patternText]():
+		return patternKind(g), true
 	case reflect.TypeFor[Weight]():
 		return weightKind(), true
 	case reflect.TypeFor[*time.Location]():

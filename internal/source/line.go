@@ -11,6 +11,8 @@
 package source
 
 import (
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -97,6 +99,38 @@ type Entry struct {
 	Exe       []byte    // _EXE, empty when the process ended before journald looked at it
 	Unit      []byte    // _SYSTEMD_UNIT, likewise
 	Transport Transport // _TRANSPORT
+}
+
+// Field is the value of a field of the journal that an Entry holds; known is
+// false for others. _COMM is the file name of the program.
+func (e *Entry) Field(name string) (value string, known bool) {
+	switch name {
+	case "_SYSTEMD_UNIT":
+		return string(e.Unit), true
+	case "SYSLOG_IDENTIFIER":
+		return string(e.Ident), true
+	case "_EXE":
+		return string(e.Exe), true
+	case "_COMM":
+		exe := string(e.Exe)
+		if exe == "" {
+			return string(e.Ident), true
+		}
+		exe = exe[strings.LastIndexByte(exe, '/')+1:]
+		return exe[:min(len(exe), 15)], true // the kernel cuts it
+	case "_UID":
+		return strconv.FormatInt(e.UID, 10), true
+	case "CONTAINER_NAME":
+		return string(e.Container), true
+	case "_TRANSPORT":
+		switch e.Transport {
+		case KernelTransport:
+			return "kernel", true
+		case StdoutTransport:
+			return "stdout", true
+		}
+	}
+	return "", false
 }
 
 // Transport is how an entry came into the journal.

@@ -196,7 +196,9 @@ func (e *engine) visit(ctx context.Context, f *follower) {
 			e.rewatch(f, s)
 		}
 	}
-	if f.check {
+	// A position says when its file was last seen under the name. A start lists
+	// what was rotated since, and knows no more than maxPastSaved of it.
+	if f.check || f.name == leading && time.Since(f.lastSame) > missingEvery {
 		e.look(f)
 	}
 	before := f.lines

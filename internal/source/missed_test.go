@@ -546,6 +546,39 @@ func TestPositionKnowsOfACopyThatIsStillBeingPacked(t *testing.T) {
 	s.want("unseen")
 }
 
+// Copies are found by the time of the position. If that were the time of the
+// last sweep, a start would read those again that are no longer remembered.
+func TestManyCopiesBetweenTwoSweepsAreNotReadAgainAfterAStart(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
+	s := startStepped(t, Options{}, Spec{File: path})
+	f := s.list[0]
+	visit := func() {
+		f.lastSame = f.lastSame.Add(-time.Minute) // as if it had been long ago
+		s.enqueue(f)
+		for len(s.queue) > 0 {
+			s.turn(t.Context())
+		}
+	}
+	for i := range 2 * maxPastSaved {
+		line := fmt.Sprintf("line %d\n", i)
+		appendTo(t, path, line)
+		visit()
+		copyFile(t, path, fmt.Sprintf("%s.%d", path, i))
+		at := time.Now().Add(-30 * time.Second)
+		must(t, os.Chtimes(fmt.Sprintf("%s.%d", path, i), at, at))
+		must(t, os.Truncate(path, 0))
+		visit()
+	}
+	appendTo(t, path, "last\n")
+	visit()
+	s.lines = nil
+	saved := s.stop()
+	copyFile(t, path, path+".99")
+	must(t, os.Truncate(path, 0))
+	s = startStepped(t, Options{Saved: saved}, Spec{File: path})
+	s.want()
+}
+
 // Names change while they are gone through.
 func TestStaleListOfRotatedFilesIsSeen(t *testing.T) {
 	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")

@@ -22,7 +22,7 @@ var may = map[string][]string{
 	"parse/event":        {},
 	"parse/scan":         {},
 	"parse/record":       {"parse/scan"},
-	"parse/pack":         {"parse/scan"},
+	"parse/pack":         {"parse/record", "parse/scan"},
 	"parse/auth":         {"parse/event", "parse/scan"},
 	"parse/mail":         {"parse/event", "parse/scan"},
 	"parse/db":           {"parse/event", "parse/scan"},

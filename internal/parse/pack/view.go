@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"stoplog/internal/parse/record"
 	"stoplog/internal/parse/scan"
 )
 
@@ -27,7 +28,7 @@ func (m *Match) loc() *time.Location {
 
 // newView prepares line; m's memory holds what must be copied.
 func newView(line []byte, m *Match) *view {
-	v := &view{plain: unmarked(bytes.TrimRight(container(m.uncolour(line)), " \t\r\n"))}
+	v := &view{plain: unmarked(bytes.TrimRight(record.Compose(m.uncolour(line)), " \t\r\n"))}
 	if ns, rest, ok := scan.Stamp(v.plain, m.Ref, m.loc()); ok && v.plain[0] != ' ' && v.plain[0] != '\t' {
 		v.time, v.rest = ns, bytes.TrimLeft(rest, " \t]:,-|")
 	}
@@ -97,20 +98,4 @@ func colour(b []byte) int {
 		}
 	}
 	return 0
-}
-
-// container drops the "name  | " that docker compose writes before each line.
-func container(line []byte) []byte {
-	i := 0
-	for i < len(line) && i < 64 && (alnum(line[i]) || bytes.IndexByte([]byte("-_."), line[i]) >= 0) {
-		i++
-	}
-	name := i
-	for i < len(line) && line[i] == ' ' {
-		i++
-	}
-	if name == 0 || i == name || i+1 >= len(line) || line[i] != '|' || line[i+1] != ' ' {
-		return line
-	}
-	return line[i+2:]
 }

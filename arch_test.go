@@ -63,6 +63,7 @@ var may = map[string][]string{
 	"runner":             {"detect", "ledger", "rules"},
 	"daemon":             {"addr", "control", "detect", "export", "feed", "firewall", "httpd", "ledger", "metrics", "notify", "parse", "pipeline", "protect", "reconcile", "rules", "runner", "source", "web"},
 	"cmd":                {"atomicfile", "control", "daemon", "detect", "doctor", "export", "firewall", "firewall/registry", "firewall/wallproc", "httpd", "migrate", "notify", "parse", "pipeline", "priv", "replay", "rules", "session", "source", "tune"},
+	"testkit":            {},
 	"docs":               {"rules"},
 	"docs/gen":           {},
 }

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"stoplog/internal/testkit"
 )
 
 // patience bounds every wait; a healthy run needs a fraction of it, on a busy
@@ -42,25 +44,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// need skips a test that cannot run here, or fails it where all must run.
+// need skips a test that cannot run here.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
-	why := ""
-	if os.Geteuid() != 0 {
-		why = "needs root"
-	}
-	for _, p := range append([]string{"ip"}, programs...) {
-		if _, err := exec.LookPath(p); err != nil && why == "" {
-			why = "needs the program " + p
-		}
-	}
-	if why == "" {
-		return
-	}
-	if os.Getenv("STOPLOG_REQUIRE_KERNEL_TESTS") != "" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
+	testkit.NeedRoot(t)
+	testkit.Need(t, append([]string{"ip"}, programs...)...)
 }
 
 // host is a network namespace.

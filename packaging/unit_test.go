@@ -13,27 +13,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stoplog/internal/testkit"
 )
 
-// need skips a test that cannot run here, or fails it where all must run.
+// need skips a test that cannot run here.
 func need(t *testing.T, root bool, programs ...string) {
 	t.Helper()
-	why := ""
-	if root && os.Geteuid() != 0 {
-		why = "needs root"
+	if root {
+		testkit.NeedRoot(t)
 	}
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil && why == "" {
-			why = "needs the program " + p
-		}
-	}
-	if why == "" {
-		return
-	}
-	if os.Getenv("STOPLOG_REQUIRE_KERNEL_TESTS") != "" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
+	testkit.Need(t, programs...)
 }
 
 func run(t *testing.T, argv ...string) string {

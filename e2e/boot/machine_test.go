@@ -32,6 +32,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"stoplog/internal/testkit"
 )
 
 // patience bounds every wait; a healthy run needs a fraction of it, on a busy
@@ -92,25 +94,11 @@ func boot(t *testing.T, suite string) *machine {
 	return m
 }
 
-// need skips a test that cannot run here, or fails it where all must run.
+// need skips a test that cannot run here.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
-	why := ""
-	if os.Geteuid() != 0 {
-		why = "needs root"
-	}
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil && why == "" {
-			why = "needs the program " + p
-		}
-	}
-	switch {
-	case why == "":
-	case os.Getenv("STOPLOG_REQUIRE_KERNEL_TESTS") != "":
-		t.Fatal(why)
-	default:
-		t.Skip(why)
-	}
+	testkit.NeedRoot(t)
+	testkit.Need(t, programs...)
 }
 
 // network makes both namespaces and what connects them.

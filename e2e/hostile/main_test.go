@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"stoplog/internal/testkit"
 )
 
 // The addresses of the two sides. No sample names them.
@@ -70,25 +72,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// need skips a test that cannot run here, or fails it where all must run.
+// need skips a test that cannot run here.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
-	why := ""
 	if os.Getenv(inside) == "" {
-		why = "needs root"
+		testkit.Skip(t, "needs root")
 	}
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil && why == "" {
-			why = "needs the program " + p
-		}
-	}
-	switch {
-	case why == "":
-	case os.Getenv("STOPLOG_REQUIRE_KERNEL_TESTS") != "":
-		t.Fatal(why)
-	default:
-		t.Skip(why)
-	}
+	testkit.Need(t, programs...)
 }
 
 // server is a program that runs until the test ends.

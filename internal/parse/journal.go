@@ -26,7 +26,7 @@ func (p *Parser) authorise(en *source.Entry, ev *Event) bool {
 		ev.Addr, ev.Informs = netip.Addr{}, true
 		return true
 	}
-	if !p.speaksFor(en, ev.Service) {
+	if !p.speaksFor(en, ev.Service) || p.printedBySyslogger(en, ev.Service) {
 		if ev.Outcome != Other || ev.Kind == Probe {
 			p.refuse(en, ev.Service)
 		}
@@ -36,6 +36,16 @@ func (p *Parser) authorise(en *source.Entry, ev *Event) bool {
 	w := serviceWriters[ev.Service]
 	ev.Verified = en.Transport != source.StdoutTransport || w != nil && w.uids == rootOnly
 	return true
+}
+
+// printedBySyslogger reports whether a service printed the entry whose lines are
+// believed from syslog only, and no source names the service.
+func (p *Parser) printedBySyslogger(en *source.Entry, service string) bool {
+	if en.Transport != source.StdoutTransport || p.bind.who == byName || p.opt.Packs == nil {
+		return false
+	}
+	pk := p.opt.Packs.Pack(service)
+	return pk != nil && pk.SyslogOnly()
 }
 
 // entry reads the message b of an entry.
@@ -55,9 +65,7 @@ func (p *Parser) entry(b []byte, en *source.Entry, ev *Event) bool {
 	if en.PID != 0 {
 		p.pid = appendUint(p.digits[:0], uint64(en.PID))
 	}
-	// sudo puts the account's name in a column; of others, what is indented goes
-	// on with the entry before it.
-	ok := (!blank(b[0]) || string(p.tag) == "sudo") && p.enveloped(ev)
+	ok := (!blank(b[0]) || indents(p.tag)) && p.enveloped(ev)
 	if !ok && p.bind.who == anybody && string(p.tag) != ownTag && (b[0]|0x20)-'a' > 25 {
 		// A server that logs to its standard output writes what it would to a
 		// file: something that begins with a stamp, an address or a brace.

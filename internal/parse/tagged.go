@@ -23,7 +23,7 @@ func (p *Parser) tagged(ev *Event) bool {
 	}
 	p.strip()
 	msg, times := repeated(p.msg)
-	if len(msg) == 0 || blank(msg[0]) && string(p.tag) != "sudo" { // sudo aligns its users' names
+	if len(msg) == 0 || blank(msg[0]) && !indents(p.tag) {
 		return false
 	}
 	if !p.scanMessage(msg, ev) {
@@ -157,3 +157,8 @@ func repeated(msg []byte) (inner []byte, times int) {
 	}
 	return scan.Trim(rest), int(min(n, maxRepeat))
 }
+
+// indents reports whether a program's messages may begin with blanks: sudo aligns
+// its users' names, Samba puts two before each (lib/util/debug.c). Of others, what
+// is indented goes on with the message before it.
+func indents(tag []byte) bool { return string(tag) == "sudo" || string(tag) == "smbd" }

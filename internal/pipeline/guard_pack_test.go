@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"stoplog/internal/parse"
+	"stoplog/internal/rules"
 	"stoplog/internal/source"
 )
 
@@ -284,5 +285,39 @@ func TestLineBreaksInPrintedLines(t *testing.T) {
 	}
 	if !saw {
 		t.Error("the client is never seen")
+	}
+}
+
+// TestMurmurIsReadFromSyslogOnly: a Mumble server writes names, versions and
+// systems of clients with their line breaks, so that any line of its log file, or
+// of what it prints, may be a client's.
+func TestMurmurIsReadFromSyslogOnly(t *testing.T) {
+	const line = "1 => <4:bob(-1)> Rejected connection from 192.0.2.7:36527: Invalid server password"
+	for transport, want := range map[source.Transport]int{0: 1, source.StdoutTransport: 0} {
+		m, o := guardMachine(t), &source.Origin{Name: "journal", Spec: -1}
+		r, err := m.reader(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := batch(o, false, line)
+		b.Lines[0].Entry = &source.Entry{Time: noon.UnixNano(), Ident: []byte("murmurd"), PID: 8, UID: 105, Unit: []byte("mumble-server.service"), Transport: transport}
+		got := 0
+		count := func(ev *parse.Event) {
+			if ev.Addr.IsValid() {
+				got++
+			}
+		}
+		r.Read(b)
+		m.Join(r, noon)
+		r.Each(count)
+		m.Settle(noon.Add(time.Hour), true, func(r *Reader) { r.Each(count) })
+		if got != want {
+			t.Errorf("transport %v: got %d events, want %d", transport, got, want)
+		}
+	}
+	for _, path := range []string{"/var/log/mumble-server/mumble-server.log", "/var/log/murmur/murmur.log"} {
+		if s := rules.ServiceOf(path); s != "" {
+			t.Errorf("%s is read as %s's", path, s)
+		}
 	}
 }

@@ -467,7 +467,7 @@ var index = []indexed{
 		}},
 	{file: "murmur.yaml", name: "murmur",
 		programs: []string{"murmurd", "mumble-server"},
-		logs:     []string{"/var/log/mumble-server/mumble-server.log", "/var/log/murmur/murmur.log"},
+		tagOnly:  true,
 		literals: [][]string{
 			{")> Rejected connection from "},
 		}},

@@ -97,6 +97,10 @@ type sample struct {
 	Line, IP, User, Outcome, Kind, Tag string
 }
 
+// SyslogOnly reports whether the pack reads what syslog tagged, and nothing else
+// unless a source names the service.
+func (p *Pack) SyslogOnly() bool { return p.tagOnly }
+
 // Name is the service that events of the pack carry.
 func (p *Pack) Name() string { return p.name }
 

@@ -50,7 +50,8 @@ var may = map[string][]string{
 	"export":             {"addr", "atomicfile", "firewall"},
 	"httpd":              {"atomicfile"},
 	"feed":               {"addr", "export", "firewall", "httpd"},
-	"control":            {"httpd"},
+	"fleet":              {"atomicfile"},
+	"control":            {"fleet", "httpd"},
 	"web":                {"atomicfile", "control", "httpd"},
 	"metrics":            {"control", "httpd"},
 	"notify":             {"rules"},
@@ -61,8 +62,8 @@ var may = map[string][]string{
 	"migrate":            {"f2b", "parse/pack"},
 	"reconcile":          {"firewall", "firewall/held"},
 	"runner":             {"detect", "ledger", "rules"},
-	"daemon":             {"addr", "control", "detect", "export", "feed", "firewall", "httpd", "ledger", "metrics", "notify", "parse", "pipeline", "protect", "reconcile", "rules", "runner", "source", "web"},
-	"cmd":                {"atomicfile", "control", "daemon", "detect", "doctor", "export", "firewall", "firewall/registry", "firewall/wallproc", "httpd", "migrate", "notify", "parse", "pipeline", "priv", "replay", "rules", "session", "source", "tune"},
+	"daemon":             {"addr", "control", "detect", "export", "feed", "firewall", "fleet", "httpd", "ledger", "metrics", "notify", "parse", "pipeline", "protect", "reconcile", "rules", "runner", "source", "web"},
+	"cmd":                {"atomicfile", "control", "daemon", "detect", "doctor", "export", "firewall", "firewall/registry", "firewall/wallproc", "fleet", "httpd", "migrate", "notify", "parse", "pipeline", "priv", "replay", "rules", "session", "source", "tune"},
 	"testkit":            {},
 	"docs":               {"rules"},
 	"docs/gen":           {},
@@ -70,10 +71,11 @@ var may = map[string][]string{
 
 // only names the one package that may import a library.
 var only = map[string]string{
-	"github.com/nxadm/tail":         "source",
-	"github.com/coreos/go-iptables": "firewall/iptables",
-	"github.com/google/nftables":    "firewall/nft",
-	"github.com/spf13/cobra":        "cmd",
+	"github.com/nxadm/tail":          "source",
+	"github.com/coreos/go-iptables":  "firewall/iptables",
+	"github.com/google/nftables":     "firewall/nft",
+	"github.com/spf13/cobra":         "cmd",
+	"github.com/valkey-io/valkey-go": "fleet",
 }
 
 // file is one parsed Go file of the repository.

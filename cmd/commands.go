@@ -14,7 +14,7 @@ func commands(e *env) []*cobra.Command {
 		runCmd(e), endsAtOnce(checkCmd(e)), endsAtOnce(parseCmd(e)), endsAtOnce(replayCmd(e)), tuneCmd(e),
 		statusCmd(e), listCmd(e), endsAtOnce(explainCmd(e)), historyCmd(e),
 		blockCmd(e), unblockCmd(e), allowCmd(e), flagCmd(e), exportCmd(e), reloadCmd(e),
-		topCmd(e), reportCmd(e), tokenCmd(e),
+		topCmd(e), reportCmd(e), tokenCmd(e), fleetCmd(e),
 		endsAtOnce(importCmd(e)), versionCmd(e), endsAtOnce(doctorCmd(e)), teardownCmd(e), wallCmd(e),
 	}
 }

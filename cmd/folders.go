@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"stoplog/internal/daemon"
+	"stoplog/internal/fleet"
 	"stoplog/internal/priv"
 	"stoplog/internal/rules"
 )
@@ -74,7 +75,7 @@ func ofState(name string) bool {
 	if rest, hidden := strings.CutPrefix(name, "."); hidden && !strings.HasPrefix(name, ".tmp-") {
 		name = strings.TrimRight(rest, "0123456789") // a replacement that was not finished
 	}
-	for _, n := range []string{"state", "journal", "audit.jsonl", "lock", daemon.TokensName} {
+	for _, n := range []string{"state", "journal", "audit.jsonl", "lock", daemon.TokensName, fleet.MemberFile, fleet.CacheFile} {
 		if name == n || strings.HasPrefix(name, n+".") {
 			return true
 		}

@@ -313,6 +313,9 @@ func printExplanation(w io.Writer, x control.Explanation, now time.Time, columns
 		}
 		fmt.Fprintf(&b, "Bucket %s of %s: %.1f of %d.\n", plain(l.Key), plain(l.Rule), l.Level, l.Capacity)
 	}
+	for _, l := range x.Fleet {
+		fmt.Fprintf(&b, "Fleet: %s.\n", plain(l))
+	}
 	if empty > 0 {
 		fmt.Fprintf(&b, "%s empty.\n", areEmpty(empty, len(x.Levels)))
 	}

@@ -52,6 +52,11 @@ func printStatus(w io.Writer, s control.Status, now time.Time) error {
 	for _, f := range s.Flags {
 		fmt.Fprintf(w, "flag       %s for another %s\n", f.Name, ago(f.Until.Sub(now)))
 	}
+	if s.Fleet != nil {
+		for _, l := range fleetLines(s.Fleet) {
+			fmt.Fprintln(w, l)
+		}
+	}
 	for _, d := range s.Doors {
 		fmt.Fprintln(w, plain(d))
 	}

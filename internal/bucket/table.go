@@ -308,3 +308,13 @@ func (t *Table) bury(at int) {
 	t.index[at] = ^t.numbers
 	t.tombs++
 }
+
+// Empty returns the instant at which the bucket of k will have drained; false when
+// there is none.
+func (t *Table) Empty(k Key) (int64, bool) {
+	i := t.find(t.seed.Spot(k))
+	if i < 0 {
+		return 0, false
+	}
+	return t.slot(i).empty, true
+}

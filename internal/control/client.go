@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"stoplog/internal/fleet"
 )
 
 // ErrNoDaemon: nobody answers on the socket.
@@ -84,6 +86,10 @@ func (c *Client) SetFlag(ctx context.Context, o FlagOrder) (Answer, error) {
 
 func (c *Client) ClearFlag(ctx context.Context, o FlagOrder) (Answer, error) {
 	return call[Answer](ctx, c, http.MethodPost, "/flag/clear", o)
+}
+
+func (c *Client) FleetOrder(ctx context.Context, o fleet.Order) (Answer, error) {
+	return call[Answer](ctx, c, http.MethodPost, "/fleet/order", o)
 }
 
 func (c *Client) Reload(ctx context.Context) (Answer, error) {

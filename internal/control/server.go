@@ -58,6 +58,7 @@ func handler(d Daemon) http.Handler {
 	post(mux, "/disallow", signed(d.Disallow))
 	post(mux, "/flag/set", signedFlag(d.SetFlag))
 	post(mux, "/flag/clear", signedFlag(d.ClearFlag))
+	post(mux, "/fleet/order", d.FleetOrder)
 	post(mux, "/reload", func(ctx context.Context, _ struct{}) (Answer, error) { return d.Reload(ctx) })
 	return mux
 }

@@ -6,6 +6,8 @@ package control
 import (
 	"context"
 	"time"
+
+	"stoplog/internal/fleet"
 )
 
 // DefaultSocket is where the daemon listens unless told otherwise.
@@ -28,6 +30,8 @@ type Daemon interface {
 	SetFlag(ctx context.Context, o FlagOrder) (Answer, error)
 	ClearFlag(ctx context.Context, o FlagOrder) (Answer, error)
 	Reload(ctx context.Context) (Answer, error)
+	// FleetOrder passes an operator's order to all nodes of the fleet.
+	FleetOrder(ctx context.Context, o fleet.Order) (Answer, error)
 	Live(ctx context.Context) (Live, error)
 	Find(ctx context.Context, q BlockQuery) (BlockPage, error)
 	Walk(ctx context.Context, q LineQuery) (Walk, error)
@@ -126,6 +130,7 @@ type Status struct {
 	Flags      []FlagEntry    `json:"flags,omitempty"`
 	Doors      []string       `json:"doors,omitempty"` // how feed and check are used
 	MemoryKiB  int64          `json:"memory_kib"`
+	Fleet      *fleet.Status  `json:"fleet,omitempty"`
 	SavedAt    *time.Time     `json:"saved_at,omitempty"`
 	ReloadedAt *time.Time     `json:"reloaded_at,omitempty"`
 }
@@ -187,6 +192,7 @@ type Explanation struct {
 	// is blocked; at most 100.
 	AllowedInside []AllowEntry `json:"allowed_inside,omitempty"`
 	Levels        []Level      `json:"levels,omitempty"`
+	Fleet         []string     `json:"fleet,omitempty"` // what nodes of the fleet count about it
 	Rules         []RuleText   `json:"rules,omitempty"` // of Blocked, Inside and Levels that are not empty
 	History       []AuditEntry `json:"history,omitempty"`
 	Advice        []string     `json:"advice,omitempty"`

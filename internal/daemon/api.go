@@ -131,6 +131,7 @@ func (x *api) Unblock(ctx context.Context, o control.Order) (control.Answer, err
 		l, err := x.d.ledger.Unblock(p, o.By, now)
 		x.d.lift(l, "by "+o.By)
 		x.d.engine.Forget(p)
+		x.d.void(p, now)
 		n := lifts(l.Changes)
 		if n == 0 {
 			x.d.save(now) // empty buckets are an order too, and on disk before the answer

@@ -124,6 +124,7 @@ type daemon struct {
 	excepted  []netip.Prefix // inside blocks of networks, as walls and lists were told
 	rates     rates
 	live      liveLook
+	fleet     together
 }
 
 // Run follows, counts and blocks until ctx ends, then saves the state and
@@ -204,6 +205,7 @@ func open(o Options) (*daemon, error) {
 	d.feed, d.check = newService(d.serveFeed), newService(d.serveCheck)
 	d.exports = newService(d.writeExports)
 	d.configure(set)
+	d.openFleet()
 	return d, nil
 }
 
@@ -226,6 +228,7 @@ func (d *daemon) run(parent context.Context) error {
 		{"the feed", d.feed.run},
 		{"the check", d.check.run},
 		{"the exports", d.exports.run},
+		{"the fleet", d.runFleet},
 		{"the control socket", func(ctx context.Context) error { return control.Serve(ctx, d.opt.Listener, &api{d}) }},
 	}
 	d.refreshProtected(time.Now())

@@ -66,6 +66,7 @@ func (d *daemon) explain(p netip.Prefix, now time.Time) control.Explanation {
 			e.Levels = append(e.Levels, control.Level{Rule: l.Rule, Key: l.Key, Level: float64(l.Level), Capacity: l.Capacity})
 		}
 	}
+	d.explainFleet(&e, client, now)
 	d.explainRules(&e)
 	e.Advice = append(e.Advice, advice(e, shown(p))...)
 	return e

@@ -99,6 +99,7 @@ func (d *daemon) take(b *source.Batch) {
 		d.note(err.Error())
 	}
 	d.rates.read(now, len(b.Lines), d.machine.Stats(b.Origin.Name).Events-known)
+	d.tellFleet(d.engine.Changes)
 	d.positions[b.Origin.Name] = b.Pos
 	d.dirty = true
 	b.Release()
@@ -108,6 +109,7 @@ func (d *daemon) take(b *source.Batch) {
 func (d *daemon) settle(now time.Time) {
 	d.machine.Settle(now, false, func(r *pipeline.Reader) {
 		d.machine.Apply(r, now, func(br *detect.Breach, o ledger.Outcome) { d.breached(br, o, now) })
+		d.tellFleet(d.engine.Changes)
 		d.dirty = true
 	})
 }

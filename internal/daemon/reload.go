@@ -104,6 +104,7 @@ func (d *daemon) retier() {
 	}
 	d.set = set
 	d.machine.Swap(kit)
+	d.shareLevels()
 	d.log.Info("reloaded the files of tiers")
 }
 
@@ -152,6 +153,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	d.configure(set)
 	d.set = set
 	d.machine.Swap(kit)
+	d.shareLevels()
 	d.files = watchFiles(set)
 	d.lift(lifted, "allowed")
 	d.showAll(now) // what the rules close by default says which blocks lists hold

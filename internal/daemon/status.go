@@ -163,6 +163,7 @@ func (d *daemon) addWalls(s *control.Status) {
 	if !w.Restored.IsZero() {
 		why = strings.TrimSpace(why + "; restored at " + w.Restored.Format(time.TimeOnly) + " after another program changed it")
 	}
+	s.Fleet = d.fleetStatus()
 	s.Backends = []control.WallStatus{{Name: d.backendName(), State: state, Why: why, Entries: s.Blocks}}
 	s.Notes = append(s.Notes, w.Notes...)
 }

@@ -97,7 +97,8 @@ type Breach struct {
 	Source       string         // origin of the breaching line
 	Line         int64          // its number there, 0 when unknown
 	Answers      []Answer
-	Observe      bool // the rule only tells
+	Nodes        []string // machines of a fleet whose counts filled the bucket together
+	Observe      bool     // the rule only tells
 }
 
 // Counted says how much breached: "6 failures", "2 failures, 6 points", "11

@@ -88,6 +88,9 @@ func (e *Engine) clear(c *counter, m *moment) {
 			l.take(k, part, m.at)
 		}
 	}
+	if e.sharing != nil {
+		e.sharing.note(c, m, k)
+	}
 }
 
 // mark notes that the bucket of k ran over: the mark, kept among the parts by

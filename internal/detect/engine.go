@@ -34,6 +34,7 @@ type Engine struct {
 	touched  uint32 // keeps the reads of touch from being left out
 	oldest   int64  // of the events since the last sweep
 	stats    struct{ events, stragglers, allowed uint64 }
+	sharing  *sharing // nil: nothing is shared
 }
 
 // New makes an engine with empty buckets. The set stays the caller's and must

@@ -50,6 +50,9 @@ func (e *Engine) pour(c *counter, m *moment, p bucket.Spot) {
 			e.breach(c, i, m, k, a)
 		}
 	}
+	if e.sharing != nil {
+		e.sharing.note(c, m, k)
+	}
 	if len(e.out) > first+1 {
 		e.out = severest(e.out, first, e.set.Block.TTL)
 	}

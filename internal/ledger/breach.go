@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"stoplog/internal/addr"
@@ -169,7 +170,11 @@ func (d *decision) describe(p netip.Prefix, a detect.Answer, until int64) Block 
 
 // counted says what breached: "2 failures, 6 points, by 192.0.2.0/28".
 func counted(b *detect.Breach) string {
-	return b.Counted() + " by " + clean(b.Key, 200)
+	s := b.Counted() + " by " + clean(b.Key, 200)
+	if len(b.Nodes) > 0 {
+		s += clean(", by fleet: "+strings.Join(b.Nodes, ", "), 500)
+	}
+	return s
 }
 
 // flag raises a flag. While the attack goes on it is prolonged in steps, so

@@ -51,6 +51,9 @@ func (d *decision) except(b *Block) (why string) {
 	if !ok {
 		return fmt.Sprintf("it contains more than %d prefixes with a recent login", maxExcept)
 	}
+	if slices.Contains(good, b.Prefix) {
+		return "somebody logged in from it lately"
+	}
 	b.Except = good
 	return ""
 }

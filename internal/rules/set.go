@@ -30,6 +30,7 @@ type Set struct {
 	Flags    Flags      `key:"flags" doc:"write raised flags as files" default:"{dir: /run/stoplog/flags}" eg:"{dir: /run/flags}"`
 	Limits   Limits     `key:"limits" doc:"limits of memory and disk" default:"{}" eg:"{buckets: 100000}"`
 	Privacy  Privacy    `key:"privacy" doc:"what is stored of log lines, and for how long" default:"{}" eg:"{lines: false}"`
+	Fleet    Fleet      `key:"fleet" doc:"count together with other machines, after stoplog fleet join (default: off)" eg:"{mode: observe}"`
 	Listen   Listen     `key:"listen" doc:"HTTP listeners (default: off)" eg:"{page: {addr: 127.0.0.1:8080}}"`
 	Notify   []Notify
 	Exports  []Export `key:"exports" doc:"files to which the blocks are written" eg:"{format: nginx, file: /etc/nginx/deny.conf}"`
@@ -237,6 +238,16 @@ type Ports struct {
 // Flags is where raised flags are shown as files.
 type Flags struct {
 	Dir string `in:"flags" key:"dir,required" doc:"folder for the files" is:"path" what:"a folder" eg:"/run/flags"`
+}
+
+// Fleet is how this machine counts together with others. Mode is empty when it
+// does not.
+type Fleet struct {
+	Mode   string   `in:"fleet" key:"mode" doc:"observe: report what the fleet would have blocked here; on: block it" words:"observe on" default:"observe"`
+	Quorum int      `key:"quorum" doc:"nodes that must have seen failures of a prefix" range:"2..200" default:"2"`
+	Cap    int      `key:"cap" doc:"points of one node that count (default: capacity + 1, divided by quorum, rounded up)" range:"1..65536" eg:"3"`
+	Share  []string `key:"share" doc:"what is shared: counts, and orders of operators to block (and unblock), allow, and raise flags" words:"counts blocks allow flags" what:"what to share" default:"[counts, blocks, allow, flags]" eg:"[counts]"`
+	Rules  []string `key:"rules" doc:"rules whose counts are shared (default: all that count by prefix alone)" what:"the name of a rule" eg:"[ssh-login]"`
 }
 
 // Limits bound memory and disk.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"stoplog/internal/control"
+	"stoplog/internal/fleet"
 	"stoplog/internal/httpd"
 )
 
@@ -124,6 +125,10 @@ func (f *fake) SetFlag(_ context.Context, o control.FlagOrder) (control.Answer, 
 }
 func (f *fake) ClearFlag(_ context.Context, o control.FlagOrder) (control.Answer, error) {
 	return f.gave("clear", o.Name, 0, "", o.By)
+}
+
+func (f *fake) FleetOrder(_ context.Context, o fleet.Order) (control.Answer, error) {
+	return f.gave("fleet", o.Flag, 0, o.Reason, o.By)
 }
 
 func blockOf(prefix string) control.Block {

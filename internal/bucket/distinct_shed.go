@@ -1,9 +1,6 @@
 package bucket
 
-import (
-	"cmp"
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
 // shed makes room: first go the keys without values, then, down to three
 // quarters of keys and values, those with the fewest, of them the longest
@@ -62,7 +59,10 @@ type silent struct {
 }
 
 func (a *silent) before(b *silent) bool {
-	return cmp.Or(cmp.Compare(a.last, b.last), a.key.compare(b.key)) < 0
+	if a.last != b.last {
+		return a.last < b.last
+	}
+	return a.key.compare(b.key) < 0
 }
 
 // longest moves the n that are longest silent to the front, in no order, and

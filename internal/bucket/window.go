@@ -250,7 +250,10 @@ type weighed struct {
 }
 
 func (a weighed) compare(b weighed) int {
-	return cmp.Or(cmp.Compare(a.count, b.count), cmp.Compare(a.last, b.last), a.key.compare(b.key))
+	if c := cmp.Or(cmp.Compare(a.count, b.count), cmp.Compare(a.last, b.last)); c != 0 {
+		return c
+	}
+	return a.key.compare(b.key)
 }
 
 // windowVersion 1 did not mark the last point of an event.

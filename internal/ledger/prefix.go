@@ -43,6 +43,19 @@ func (k pkey) prefix() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(b), int(k.n))
 }
 
+// before orders as comparePrefixes does.
+func (k pkey) before(o pkey) bool {
+	switch {
+	case k.n >= isV4 != (o.n >= isV4):
+		return k.n >= isV4
+	case k.hi != o.hi:
+		return k.hi < o.hi
+	case k.lo != o.lo:
+		return k.lo < o.lo
+	}
+	return k.n < o.n
+}
+
 // lengths counts the prefixes of a map by length, so that a search for those
 // around an address looks only where some can be.
 type lengths struct {

@@ -80,3 +80,21 @@ func TestKeysAndPrefixes(t *testing.T) {
 		seen[k] = p.Masked()
 	}
 }
+
+// TestKeysInOrder compares the order of keys with that of their prefixes.
+func TestKeysInOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pick := func() netip.Prefix {
+		if r.IntN(2) == 0 {
+			return netip.PrefixFrom(addrOf(r.Uint32N(4)<<28|r.Uint32N(4)), r.IntN(33)).Masked()
+		}
+		a := netip.AddrFrom16([16]byte{0x20, byte(r.IntN(2)), 7: byte(r.IntN(2)), 8: byte(r.IntN(2)), 15: byte(r.IntN(2))})
+		return netip.PrefixFrom(a, r.IntN(129)).Masked()
+	}
+	for range 20_000 {
+		a, b := pick(), pick()
+		if got, want := keyOf(a).before(keyOf(b)), comparePrefixes(a, b) < 0; got != want {
+			t.Fatalf("%v before %v: got %v, want %v", a, b, got, want)
+		}
+	}
+}

@@ -1,9 +1,6 @@
 package ledger
 
-import (
-	"cmp"
-	"container/heap"
-)
+import "container/heap"
 
 // victims orders the records by which has to go first when there are too many
 // blocks: those that ended, then those that end soonest, by hand ones last.
@@ -15,7 +12,13 @@ type victims []*record
 // before reports whether r has to go before o. The prefix decides among equals,
 // so that live and replay choose the same.
 func (r *record) before(o *record) bool {
-	return cmp.Or(r.rank()-o.rank(), cmp.Compare(r.until, o.until), comparePrefixes(r.prefix(), o.prefix())) < 0
+	if a, b := r.rank(), o.rank(); a != b {
+		return a < b
+	}
+	if r.until != o.until {
+		return r.until < o.until
+	}
+	return r.k.before(o.k)
 }
 
 func (r *record) rank() int {

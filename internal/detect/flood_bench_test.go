@@ -39,3 +39,23 @@ func flood(e *Engine, from, n int) {
 		e.Observe(&ev, nil, testOrigin, quietGate{})
 	}
 }
+
+// BenchmarkRestore reads back the buckets of a flood of 250,000 sources, as many
+// as each table of the ready rules holds, and reports how many there are.
+func BenchmarkRestore(b *testing.B) {
+	set := ready(b, "auto")
+	e := New(set, Options{Seed: 1})
+	flood(e, 0, 250_000)
+	saved := e.AppendBinary(nil)
+	keys := 0
+	for _, r := range e.Stats().Rules {
+		keys += r.Keys
+	}
+	for b.Loop() {
+		if err := New(set, Options{Seed: 2}).Restore(saved); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(keys), "buckets")
+	b.ReportMetric(float64(len(saved))/(1<<20), "MiB")
+}

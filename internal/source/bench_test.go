@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -109,8 +111,15 @@ func follow(t testing.TB, path string) (<-chan *Batch, func()) {
 	out := make(chan *Batch, 16)
 	done := make(chan error, 1)
 	go func() { done <- set.Run(ctx, out) }()
-	<-set.CaughtUp()
-	return out, func() { cancel(); <-done }
+	for { // the first positions come without lines
+		select {
+		case batch := <-out:
+			batch.Release()
+			continue
+		case <-set.CaughtUp():
+		}
+		return out, func() { cancel(); <-done }
+	}
 }
 
 // BenchmarkLatency is the time from the write of a line to its batch.
@@ -130,6 +139,73 @@ func BenchmarkLatency(b *testing.B) {
 	slices.Sort(all)
 	b.ReportMetric(float64(all[len(all)/2].Microseconds()), "µs-median")
 	b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), "µs-p99")
+}
+
+// BenchmarkThousandSlow is the CPU that a thousand followed files take while ten
+// lines a second are written to each, without that of the writer, and the time
+// from the write of a line to its batch.
+func BenchmarkThousandSlow(b *testing.B) {
+	benchWriters(b, 1000, 10*time.Second, 100*time.Microsecond, 1)
+}
+
+// BenchmarkTenFast writes 50,000 lines a second to ten files.
+func BenchmarkTenFast(b *testing.B) { benchWriters(b, 10, 10*time.Second, 200*time.Microsecond, 10) }
+
+// benchWriters writes so many lines every so often for a time, to one file after
+// the other.
+func benchWriters(b *testing.B, files int, d, every time.Duration, lines int) {
+	dir := b.TempDir()
+	var logs []*os.File
+	for i := range files {
+		logs = append(logs, openAppend(b, filepath.Join(dir, fmt.Sprintf("app-%04dx.log", i))))
+	}
+	out, stop := follow(b, filepath.Join(dir, "*.log"))
+	defer stop()
+	var lags []time.Duration
+	read := make(chan int)
+	go func() {
+		n := 0
+		for batch := range out {
+			for _, l := range batch.Lines {
+				at, _ := strconv.ParseInt(string(l.Text[:19]), 10, 64)
+				lags = append(lags, time.Since(time.Unix(0, at)))
+			}
+			n += len(batch.Lines)
+			batch.Release()
+			if n >= int(d/every)*lines {
+				break
+			}
+		}
+		read <- n
+	}()
+	for b.Loop() {
+		before, writer := cpuTime(), make(chan time.Duration)
+		began := time.Now()
+		go func() {
+			runtime.LockOSThread() // never undone: its CPU is told apart
+			var buf []byte
+			for i := range int(d / every) {
+				time.Sleep(time.Until(began.Add(time.Duration(i) * every)))
+				buf = buf[:0]
+				for range lines {
+					buf = fmt.Appendf(buf, "%d %s\n", time.Now().UnixNano(), benchLine)
+				}
+				_, _ = logs[i%files].Write(buf)
+			}
+			var u syscall.Rusage
+			_ = syscall.Getrusage(1, &u) // RUSAGE_THREAD
+			writer <- time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}()
+		own := <-writer
+		<-read
+		took := time.Since(began)
+		b.ReportMetric(float64(cpuTime()-before-own)/float64(took)*100, "%CPU")
+		b.ReportMetric(float64(len(lags))/took.Seconds(), "lines/s")
+	}
+	slices.Sort(lags)
+	b.ReportMetric(float64(lags[len(lags)/2].Microseconds()), "µs-median")
+	b.ReportMetric(float64(lags[len(lags)*99/100].Microseconds()), "µs-p99")
+	b.ReportMetric(float64(lags[len(lags)-1].Microseconds()), "µs-max")
 }
 
 // BenchmarkThousandIdle is the CPU that a thousand followed files take while

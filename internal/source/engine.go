@@ -43,6 +43,7 @@ type engine struct {
 	wereRotated map[string]bool
 	publish     func(list []*follower) // for Status
 
+	listing    dirCache
 	dirs       *dirWatch // nil: poll
 	queue      []*follower
 	begun      time.Time

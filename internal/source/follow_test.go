@@ -227,7 +227,7 @@ func TestSiblingsAreInOrder(t *testing.T) {
 		must(t, os.Chtimes(writeFile(t, filepath.Join(dir, name), ""), at, at.Add(-time.Hour)))
 	}
 	var names []string
-	for _, s := range siblings(filepath.Join(dir, "l")) {
+	for _, s := range siblings(filepath.Join(dir, "l"), nil) {
 		names = append(names, filepath.Base(s.path))
 	}
 	if want := []string{"l-20261120", "l-20261121", "l.3", "l.2.gz", "l.1"}; !slices.Equal(names, want) {

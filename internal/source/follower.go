@@ -35,7 +35,8 @@ type follower struct {
 	crowded    time.Time // when a file was closed that may still be written to
 	crowdNoted bool      // that one was
 
-	dir string // where rotation moves files to, when not beside the log
+	dirs *dirCache
+	dir  string // where rotation moves files to, when not beside the log
 
 	listedFirst bool      // past holds what was there first, but for
 	missedFrom  time.Time // what was written since, which is not to be left out

@@ -584,7 +584,7 @@ func TestStaleListOfRotatedFilesIsSeen(t *testing.T) {
 	path := writeFile(t, filepath.Join(t.TempDir(), "app.log"), "")
 	s := startStepped(t, Options{}, Spec{File: path})
 	writeFile(t, path+".1", "unseen\n")
-	list := siblings(path)
+	list := siblings(path, nil)
 	must(t, os.Rename(path+".1", path+".2"))
 	f := s.list[0]
 	if _, stale := s.addListed(f, nil, list); !stale {

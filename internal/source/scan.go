@@ -144,7 +144,7 @@ func (e *engine) follow(path string, i int, spec Spec) {
 	f := &follower{
 		path: path, glob: hasMeta(spec.File), pattern: spec.File, origin: &origin,
 		maxLine: e.opts.maxLine(spec), since: e.opts.since(spec),
-		begins: fromStart, backlog: true, check: true,
+		dirs: &e.listing, begins: fromStart, backlog: true, check: true,
 		status: Status{Name: path, State: Starting},
 	}
 	if f.saved = e.saved.get(path); f.saved != (Pos{}) {

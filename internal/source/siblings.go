@@ -74,10 +74,10 @@ func isCompressedName(name string) bool {
 // siblings lists the rotated files of the log at path, the oldest first, by
 // the time they were last written: also those of the file that path, when it is
 // a symbolic link, leads to.
-func siblings(path string) []sibling {
+func siblings(path string, dirs *dirCache) []sibling {
 	var found []sibling
 	for name := range namesOf(path) {
-		found = appendRotated(found, name)
+		found = appendRotated(found, name, dirs)
 	}
 	slices.SortFunc(found, olderFirst)
 	return found[max(0, len(found)-maxSiblings):]
@@ -85,12 +85,12 @@ func siblings(path string) []sibling {
 
 // siblings lists the rotated files of f, also where rotation moves them to.
 func (f *follower) siblings() []sibling {
-	list := siblings(f.path)
+	list := siblings(f.path, f.dirs)
 	if f.dir == "" {
 		return list
 	}
 	for name := range namesOf(f.path) {
-		list = appendRotated(list, filepath.Join(f.dir, filepath.Base(name)))
+		list = appendRotated(list, filepath.Join(f.dir, filepath.Base(name)), f.dirs)
 	}
 	slices.SortFunc(list, olderFirst)
 	return list[max(0, len(list)-maxSiblings):]
@@ -169,18 +169,42 @@ func namesChanged(path string) (last time.Time) {
 	return last
 }
 
-// appendRotated appends what rotation made of path that is not yet in found.
-func appendRotated(found []sibling, path string) []sibling {
-	dir, base := filepath.Split(path)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return found
+// dirCache keeps the names in the folder that was listed last: a thousand logs
+// of one folder would list it a thousand times. The nil cache keeps nothing.
+type dirCache struct {
+	dir  string
+	info fileInfo
+	list []string
+}
+
+// names lists dir, from the cache as long as the folder's time shows that no
+// name has changed.
+func (c *dirCache) names(dir string) []string {
+	now := time.Now()
+	info, err := statPath(dir)
+	if c != nil && err == nil && c.dir == dir && c.info.fileID == info.fileID && c.info.mtime.Equal(info.mtime) {
+		return c.list
 	}
-	for _, e := range entries {
-		if !isRotated(e.Name(), base) {
+	entries, _ := os.ReadDir(dir)
+	list := make([]string, len(entries))
+	for i, e := range entries {
+		list[i] = e.Name()
+	}
+	// A change within the kernel's clock tick would not show in its time.
+	if c != nil && err == nil && now.Sub(info.mtime) > clockTick {
+		*c = dirCache{dir, info, list}
+	}
+	return list
+}
+
+// appendRotated appends what rotation made of path that is not yet in found.
+func appendRotated(found []sibling, path string, dirs *dirCache) []sibling {
+	dir, base := filepath.Split(path)
+	for _, name := range dirs.names(dir) {
+		if !isRotated(name, base) {
 			continue
 		}
-		full := filepath.Join(dir, e.Name())
+		full := filepath.Join(dir, name)
 		info, err := statPath(full)
 		if err != nil || !info.regular || slices.ContainsFunc(found, func(s sibling) bool { return s.fileID == info.fileID }) {
 			continue

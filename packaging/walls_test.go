@@ -229,7 +229,7 @@ func TestSoakMemory(t *testing.T) {
 	begin := time.Now()
 	r = n.start("nftables")
 	standing(r)
-	t.Logf("the ledger is restored after %v", time.Since(begin))
+	t.Logf("ledger and walls are restored after %v", time.Since(begin))
 	sum, peak := memory(r, "restored")
 	t.Logf("%d KiB for %d blocks", sum, blocks)
 	if sum > most || peak > atMost {

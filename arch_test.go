@@ -59,7 +59,7 @@ var may = map[string][]string{
 	"priv":               {},
 	"doctor":             {"control", "protect", "rules", "source"},
 	"f2b":                {},
-	"migrate":            {"f2b", "parse/pack"},
+	"migrate":            {"f2b"},
 	"reconcile":          {"firewall", "firewall/held"},
 	"runner":             {"detect", "ledger", "rules"},
 	"daemon":             {"addr", "control", "detect", "export", "feed", "firewall", "fleet", "httpd", "ledger", "metrics", "notify", "parse", "pipeline", "protect", "reconcile", "rules", "runner", "source", "web"},

@@ -19,9 +19,10 @@ func importCmd(e *env) *cobra.Command {
 		Use:   "fail2ban [DIR]",
 		Short: "Convert fail2ban's enabled jails to rules",
 		Long: `Read fail2ban's configuration (default /etc/fail2ban) and print rules for its
-enabled jails: their logs, maxretry, findtime, bantime, increments, ignoreip,
-and the patterns of your own filters. Nothing is changed. What cannot be
-converted is listed on standard error, with its file and line.`,
+enabled jails: their logs, ports, maxretry, findtime, bantime, increments and
+ignoreip. Filters run as they are, on the logs of their jail; only sshd's, if it was
+not edited, is replaced by stoplog's own reader. Nothing is changed. What cannot
+be converted is listed on standard error, with its file and line.`,
 		Example: `  stoplog import fail2ban > /etc/stoplog/rules.yaml
   stoplog check`,
 		Args: cobra.MaximumNArgs(1),

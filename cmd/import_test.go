@@ -38,7 +38,7 @@ func TestImportedRulesBlock(t *testing.T) {
 		t.Fatalf("check: exit %d\n%s%s", code, out, errs)
 	}
 	_, out, _ := run(t, "", "replay", "--json", "--config", file, filepath.Join(dir, "shop.log"))
-	if !strings.Contains(out, `"rule":"shop","prefix":"192.0.2.0/28"`) {
+	if !strings.Contains(out, `"rule":"shop","prefix":"192.0.2.1/32"`) {
 		t.Errorf("three failures by two patterns did not block:\n%s", out)
 	}
 	if code, _, _ := run(t, "", "import", "fail2ban", filepath.Join(dir, "none")); code != exitRuntime {

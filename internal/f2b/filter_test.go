@@ -124,6 +124,26 @@ mode = normal
 		check(t, load(t, strings.ReplaceAll(text, "^", "^ "), Options{Params: map[string]string{"mode": "loud"}}))
 }
 
+// TestPrefixLine: the header's expression in a group with an alternative, and
+// one that begins before the tag, match what they match in fail2ban, and no more.
+func TestPrefixLine(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"common.conf": "[DEFAULT]\n_daemon = \\S*\n__prefix_line = \\s*\\S+ %(_daemon)s\\[\\d+\\]:\\s\n",
+		"x.conf":      "[INCLUDES]\nbefore = common.conf\n[Definition]\n_daemon = sshd\nfailregex = ^(%(__prefix_line)s|X)bad login from <HOST>$\n .*pure-ftpd: \\(.*@<HOST>\\) \\[WARNING\\]\n",
+	})
+	f, problems := Load(filepath.Join(dir, "x.conf"), Options{})
+	if f == nil {
+		t.Fatal(problems)
+	}
+	const at = "Nov 22 10:00:00 host "
+	verdicts{
+		{at + "sshd[1]: Accepted publickey for joe from 192.0.2.1", NoMatch, "", ""},
+		{at + "sshd[1]: bad login from 192.0.2.1", Counted, "192.0.2.1", ""},
+		{at + "cron[1]: bad login from 192.0.2.1", NoMatch, "", ""},
+		{at + "pure-ftpd: (?@192.0.2.1) [WARNING] Authentication failed", Counted, "192.0.2.1", ""},
+	}.check(t, f)
+}
+
 // TestRefused names file and line of what is broken or hostile.
 func TestRefused(t *testing.T) {
 	deep := strings.Repeat("(", 200) + "<HOST>" + strings.Repeat(")", 200)

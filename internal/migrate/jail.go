@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 // jail is one enabled section of fail2ban's jail.conf, as a rule needs it.
 type jail struct {
 	name      string
+	section   string
 	at        *f2b.Option // where it is switched on
 	filter    string
 	params    map[string]string
@@ -30,7 +32,9 @@ type jail struct {
 	ports     []string
 	ignore    []string
 	ignoreAt  *f2b.Option
-	match     string // journalmatch
+	match     string            // journalmatch
+	own       map[string]string // what the jail sets in place of its filter
+	zone      string            // logtimezone
 }
 
 // readJails reads jail.conf and what is laid over it, in fail2ban's order.
@@ -63,7 +67,7 @@ func truth(s string) bool {
 }
 
 func (m *importer) jail(s f2b.Scope, at *f2b.Option) jail {
-	j := jail{name: ruleName(s.Section), at: at, factor: 1}
+	j := jail{name: ruleName(s.Section), section: s.Section, at: at, factor: 1}
 	text := func(key string) string {
 		v, o, err := s.Get(key)
 		if err != nil {
@@ -72,6 +76,17 @@ func (m *importer) jail(s f2b.Scope, at *f2b.Option) jail {
 		return v
 	}
 	j.filter, j.params = cutParams(text("filter"))
+	j.own = map[string]string{}
+	m.filterDefaults(&s, j)
+	for _, key := range []string{"failregex", "ignoreregex", "prefregex", "datepattern", "maxlines", "journalmatch"} {
+		if v := text(key); v != "" {
+			j.own[key] = v
+		}
+	}
+	if v := text("usedns"); v == "no" {
+		j.own["usedns"] = v
+	}
+	j.zone = m.timeZone(s, text("logtimezone"))
 	j.logs = logPaths(text("logpath"))
 	j.journal = strings.HasPrefix(text("backend"), "systemd")
 	j.match = text("journalmatch")
@@ -89,38 +104,178 @@ func (m *importer) jail(s f2b.Scope, at *f2b.Option) jail {
 		j.ignoreAt = at
 	}
 	if elsewhere[j.filter] == "" {
-		m.unsupported(s)
+		m.unsupported(s, j)
 	}
 	return j
 }
 
-// unsupported tells of settings that have no like here.
-func (m *importer) unsupported(s f2b.Scope) {
-	for _, u := range []struct{ key, why string }{
-		{"ignorecommand", "not supported; use allow, which can also name files and rereads them when they change"},
-		{"bantime.formula", "formulas are not supported; each repeat multiplies the ttl"},
-		{"bantime.multipliers", "lists are not supported; each repeat multiplies the ttl by one factor"},
-		{"bantime.overalljails", "not needed: repeats of a prefix are counted over all rules"},
-	} {
-		v, o, err := s.Get(u.key)
-		if err == nil && v != "" && !strings.EqualFold(v, "false") {
-			m.note(o, "%s of %s: %s", u.key, s.Section, u.why)
-		}
-	}
-	if v, o, err := s.Get("ignoreself"); err == nil && o != nil && !truth(v) {
-		m.note(o, "ignoreself of %s: stoplog never blocks the machine's own addresses", s.Section)
-	}
-	v, o, err := s.Get("action")
-	if err != nil || o == nil {
+// filterDefaults lets the jail's values refer to what its filter says, by
+// %(known/failregex)s.
+func (m *importer) filterDefaults(s *f2b.Scope, j jail) {
+	c := f2b.NewConf()
+	if j.filter == "" || strings.ContainsAny(j.filter, "/\\") || !c.LoadAll(filepath.Join(m.dir, "filter.d", j.filter+".conf")) {
 		return
 	}
-	for _, line := range strings.Split(v, "\n") {
-		name := actionRE.FindString(strings.TrimSpace(line))
-		if name != "" && !isBlocking(name) && !strings.Contains(line[:strings.IndexByte(line+"[", '[')], "=") {
-			m.note(o, "action %s of %s: not converted; use notify (webhook, e-mail, exec)", name, s.Section)
+	f := f2b.Scope{Conf: c, Section: "Definition", Params: j.params}
+	for key := range c.Section("Definition") {
+		if v, _, err := f.Get(key); err == nil && s.Params["known/"+key] == "" {
+			s.Params["known/"+key] = v
 		}
 	}
 }
+
+var offsetRE = regexp.MustCompile(`^(?:UTC|GMT)?([+-])(\d{2}):?00$`)
+
+// timeZone is the zone of logtimezone, "" for the machine's.
+func (m *importer) timeZone(s f2b.Scope, v string) string {
+	switch o := offsetRE.FindStringSubmatch(v); {
+	case v == "":
+		return ""
+	case slices.Contains([]string{"UTC", "GMT", "Z"}, v):
+		return "UTC"
+	case o != nil: // of POSIX: the sign is the other way round
+		sign := map[string]string{"+": "-", "-": "+"}[o[1]]
+		return "Etc/GMT" + sign + strings.TrimLeft(o[2], "0")
+	}
+	m.note(s.Find("logtimezone"), "logtimezone of %s: %.40q is not converted; set zone of its source to a place, as Europe/Berlin", s.Section, v)
+	return ""
+}
+
+// unsupported reports settings that become nothing here, or something else.
+func (m *importer) unsupported(s f2b.Scope, j jail) {
+	for _, u := range []struct{ key, as, why string }{
+		{"ignorecommand", "", "not converted; use allow, which can also name files and rereads them when they change"},
+		{"ignorecache", "", "not needed without ignorecommand"},
+		{"bantime.formula", "", "not converted; each repeat multiplies the ttl"},
+		{"bantime.multipliers", "", "not converted; each repeat multiplies the ttl by one factor"},
+		{"bantime.rndtime", "", "not converted; a block lasts exactly its ttl"},
+		{"bantime.overalljails", "", "not needed: repeats of an address are counted over all rules"},
+		{"logencoding", "auto utf-8 ascii", "not converted; lines are read as UTF-8, and other bytes as they are"},
+		{"maxmatches", "%(maxretry)s", "not needed: explain shows the lines of a block"},
+		{"chain", "INPUT <known/chain>", "not converted; see firewall.chains in docs/rules.md"},
+		{"skip_if_nologs", "", "not needed: a missing log never stops the others"},
+	} {
+		v, o, err := s.Get(u.key)
+		if o == nil || v == "" || strings.EqualFold(v, "false") || slices.Contains(strings.Fields(u.as), v) || slices.Contains(strings.Fields(u.as), o.Value) {
+			continue
+		}
+		if err == nil {
+			m.noteOnce(o, "%s of %s: %s", u.key, s.Section, u.why)
+		}
+	}
+	if v, o, _ := s.Get("usedns"); o != nil && v != "no" && filepath.Base(o.File) != "jail.conf" {
+		m.noteOnce(o, "usedns of %s: host names in logs are never looked up", s.Section)
+	}
+	if v, o, err := s.Get("ignoreself"); err == nil && o != nil && !truth(v) {
+		m.noteOnce(o, "ignoreself of %s: stoplog never blocks the machine's own addresses", s.Section)
+	}
+	o := s.Find("action")
+	for _, a := range m.actions(s) {
+		if !isBlocking(a.name) {
+			m.note(o, "action %s of %s: not converted; docs/migrating.md has recipes", a.name, s.Section)
+		}
+	}
+}
+
+// action is one of a jail's.
+type action struct {
+	name   string
+	params map[string]string
+}
+
+// actions are those of a jail, as "iptables-multiport[name=x, port=ssh]".
+func (m *importer) actions(s f2b.Scope) (out []action) {
+	v, o, err := s.Get("action")
+	if err != nil && o != nil {
+		m.noteOnce(o, "action of %s: %v", s.Section, err)
+	}
+	v, _ = f2b.FillTags(s, "action", v)
+	for _, part := range splitActions(v) {
+		if actionRE.MatchString(part) {
+			name, params := cutParams(part)
+			out = append(out, action{name, params})
+		}
+	}
+	return out
+}
+
+// splitActions cuts at blanks and newlines outside of brackets and quotes.
+func splitActions(s string) (out []string) {
+	var b strings.Builder
+	depth, quote := 0, rune(0)
+	for _, r := range s + "\n" {
+		switch {
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			}
+		case depth > 0 && (r == '"' || r == '\''):
+			quote = r
+		case r == '[':
+			depth++
+		case r == ']':
+			depth = max(depth-1, 0)
+		case depth == 0 && (r == ' ' || r == '\n' || r == '\t'):
+			if b.Len() > 0 {
+				out = append(out, b.String())
+			}
+			b.Reset()
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return out
+}
+
+// cutParams takes "name[key=value, other=\"a, b\"]" apart.
+func cutParams(s string) (string, map[string]string) {
+	params := map[string]string{}
+	name, rest, ok := strings.Cut(strings.TrimSpace(s), "[")
+	if !ok {
+		return strings.TrimSpace(name), params
+	}
+	for _, m := range paramRE.FindAllStringSubmatch(rest, 64) {
+		params[strings.ToLower(m[1])] = strings.Trim(m[2], `"' `)
+	}
+	return strings.TrimSpace(name), params
+}
+
+var paramRE = regexp.MustCompile(`([\w.-]+)\s*=\s*("[^"]*"|'[^']*'|[^,\]\n]*)`)
+
+// carried are the keys of jail.conf(5) that become part of a rule, or that only
+// others refer to.
+var carried = strings.Fields(`enabled filter logpath backend maxretry findtime bantime bantime.increment bantime.factor bantime.maxtime ignoreip
+	port protocol banaction banaction_allports action mode failregex ignoreregex prefregex datepattern maxlines journalmatch logtimezone
+	ignorecommand ignorecache bantime.formula bantime.multipliers bantime.rndtime bantime.overalljails logencoding maxmatches chain skip_if_nologs
+	usedns ignoreself`)
+
+// unknownKeys reports the keys that nothing above looks at and no other value
+// refers to: none is dropped without a word.
+func (m *importer) unknownKeys(c *f2b.Conf, jails []jail) {
+	used := map[string]bool{}
+	for _, section := range c.Order {
+		for _, o := range c.Section(section) {
+			for _, r := range nameRE.FindAllStringSubmatch(o.Value, -1) {
+				used[strings.ToLower(r[1])] = true
+			}
+		}
+	}
+	sections := []string{"DEFAULT"}
+	for _, j := range jails {
+		sections = append(sections, j.section)
+	}
+	for _, section := range sections {
+		for _, key := range slices.Sorted(maps.Keys(c.Section(section))) {
+			o := c.Section(section)[key]
+			if slices.Contains(carried, key) || used[key] || strings.HasPrefix(key, "action_") || strings.HasPrefix(filepath.Base(o.File), "paths-") {
+				continue
+			}
+			m.noteOnce(o, "%s of %s: not converted", key, section)
+		}
+	}
+}
+
+var nameRE = regexp.MustCompile(`%\(([^()\s]+)\)s`)
 
 var actionRE = regexp.MustCompile(`^[A-Za-z][\w-]*`)
 
@@ -160,14 +315,34 @@ func (m *importer) seconds(s f2b.Scope, key string, other time.Duration) time.Du
 	return d
 }
 
-// ports turns port names into numbers; nil is all of them.
+// ports are those that the jail's bans close, as numbers; nil is all of them.
 func (m *importer) ports(s f2b.Scope) []string {
 	v, o, err := s.Get("port")
-	if err != nil || o == nil {
+	if err != nil {
 		return nil
 	}
-	if b, _, err := s.Get("banaction"); err == nil && wholeHost(b) {
+	protocol, _, _ := s.Get("protocol")
+	blocks := false
+	for _, a := range m.actions(s) {
+		if !isBlocking(a.name) {
+			continue
+		}
+		if wholeHost(a.name) || a.params["type"] == "allports" {
+			return nil
+		}
+		if p := a.params["port"]; p != "" && !blocks {
+			v = p
+		}
+		if p := a.params["protocol"]; p != "" {
+			protocol = p
+		}
+		blocks = true
+	}
+	if b, _, err := s.Get("banaction"); !blocks && err == nil && wholeHost(b) || v == "" {
 		return nil
+	}
+	if o == nil {
+		o = s.Find("action")
 	}
 	var out []string
 	for _, p := range strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
@@ -179,7 +354,7 @@ func (m *importer) ports(s f2b.Scope) []string {
 			if isRange {
 				lo += "-" + hi
 			}
-			out = appendNew(out, lo)
+			out = appendNew(out, withProtocol(protocol, lo))
 			continue
 		}
 		n, err := net.LookupPort("tcp", p)
@@ -187,9 +362,17 @@ func (m *importer) ports(s f2b.Scope) []string {
 			m.note(o, "port %.40q of %s: unknown service; blocking all ports", p, s.Section)
 			return nil
 		}
-		out = appendNew(out, strconv.Itoa(n))
+		out = appendNew(out, withProtocol(protocol, strconv.Itoa(n)))
 	}
 	return out
+}
+
+// withProtocol is how rules write a port: tcp and udp without a word.
+func withProtocol(protocol, port string) string {
+	if protocol == "udp" {
+		return "udp/" + port
+	}
+	return port
 }
 
 // wholeHost reports whether a ban action of fail2ban's action.d shuts an address
@@ -207,19 +390,37 @@ func appendNew(list []string, s string) []string {
 	return append(list, s)
 }
 
-// allow adds what a jail ignores: addresses and prefixes, never names.
-func (m *importer) allow(j jail) {
-	for _, t := range j.ignore {
-		p, err := netip.ParsePrefix(t)
-		if a, e := netip.ParseAddr(t); e == nil {
-			p, err = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+// allow takes what all jails ignore as allow, and what only some do as a
+// condition of their rules: addresses and prefixes, never names.
+func (m *importer) allow(jails []jail) {
+	of := map[string][]string{}
+	count := map[string]int{}
+	for _, j := range jails {
+		for _, t := range j.ignore {
+			p, err := netip.ParsePrefix(t)
+			if a, e := netip.ParseAddr(t); e == nil {
+				p, err = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+			}
+			switch {
+			case err != nil || p.Addr().Zone() != "" || p.Addr().Is4In6():
+				m.noteOnce(j.ignoreAt, "ignoreip %.60q: host names are not resolved; add its addresses to allow", t)
+			case p.Addr().IsLoopback(): // always safe
+			default:
+				text := p.Masked().String()
+				if !slices.Contains(of[j.name], text) {
+					of[j.name] = append(of[j.name], text)
+					count[text]++
+				}
+			}
 		}
-		switch {
-		case err != nil:
-			m.noteOnce(j.ignoreAt, "ignoreip %.60q: host names are not resolved; add its addresses to allow", t)
-		case p.Addr().IsLoopback(): // always safe
-		default:
-			m.allowed = appendNew(m.allowed, p.Masked().String())
+	}
+	for _, j := range jails {
+		for _, text := range of[j.name] {
+			if count[text] == len(jails) {
+				m.allowed = appendNew(m.allowed, text)
+			} else {
+				m.ignored[j.name] = appendNew(m.ignored[j.name], text)
+			}
 		}
 	}
 }

@@ -3,7 +3,10 @@
 package migrate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,7 +45,7 @@ func Fail2ban(dir string) (Result, error) {
 	if err != nil {
 		abs = dir
 	}
-	m := &importer{dir: abs, told: map[string]bool{}, files: map[string]string{}}
+	m := &importer{dir: abs, told: map[string]bool{}, files: map[string]string{}, ignored: map[string][]string{}}
 	var missing error
 	found := false
 	for _, n := range []string{"jail.conf", "jail.local"} {
@@ -60,10 +63,11 @@ func Fail2ban(dir string) (Result, error) {
 	c := readJails(abs)
 	m.problems(c.Problems)
 	jails := m.jails(c)
+	m.allow(jails)
 	for _, j := range jails {
-		m.allow(j)
 		m.rule(j)
 	}
+	m.unknownKeys(c, jails)
 	return Result{Rules: m.yaml(len(jails)), Jails: len(jails), Notes: m.notes}, nil
 }
 
@@ -72,10 +76,11 @@ type importer struct {
 	dir     string
 	notes   []Note
 	told    map[string]bool
-	allowed []string
-	sources []string          // YAML, one flow mapping or word each
-	files   map[string]string // the services of those that are files, "" for several
-	rules   []string          // YAML blocks
+	allowed []string            // by every jail
+	ignored map[string][]string // by jail, what it alone ignores
+	sources []string            // YAML, one flow mapping or word each
+	files   map[string]string   // the services of those that are files, "" for several
+	rules   []string            // YAML blocks
 	names   []string
 	limited bool // a rule closes some ports only
 }
@@ -101,73 +106,120 @@ func (m *importer) noteOnce(o *f2b.Option, format string, args ...any) {
 	}
 }
 
-// rule turns one jail into rules and sources.
+// rule turns one jail into a rule and its sources.
 func (m *importer) rule(j jail) {
 	if why, ok := elsewhere[j.filter]; ok {
 		m.note(j.at, "jail %s: %s", j.name, why)
 		return
 	}
-	changed := m.exists("filter.d", j.filter+".local")
-	if s, ok := stockOf(j.filter, j.params); ok && !changed {
-		m.stockRule(j, s)
-		return
-	}
-	f, found := m.readFilter(j.filter, j.params)
-	if !found {
+	if j.filter == "" || strings.ContainsAny(j.filter, "/\\") || strings.HasPrefix(j.filter, ".") {
 		m.note(j.at, "jail %s: there is no filter %.60q", j.name, j.filter)
 		return
 	}
-	m.ownRule(j, f)
+	if m.native(j) {
+		m.nativeRule(j)
+		return
+	}
+	m.filterRule(j)
 }
 
-func (m *importer) exists(parts ...string) bool {
-	_, err := os.Stat(filepath.Join(append([]string{m.dir}, parts...)...))
+// elsewhere says why the jails of a filter become no rules.
+var elsewhere = map[string]string{
+	"recidive":             "not converted: it reads fail2ban's own log, which ends with fail2ban; to block repeat offenders longer, set multiply and max in the rules, as proposed at the end of the output",
+	"apache-fakegooglebot": "not converted: it needs DNS lookups, which stoplog never does",
+	"pass2allow-ftp":       "not converted: it opens ports to clients that request a page; see stoplog allow add ADDR --ttl",
+	"apache-pass":          "not converted: it opens ports to clients that request a page; see stoplog allow add ADDR --ttl",
+}
+
+// stockSSHD are the SHA-256 sums of sshd.conf as fail2ban brings it, whose lines
+// stoplog reads itself: one attempt is then counted once, however many lines
+// tell of it. A file that was edited, or that is not known, runs as it is.
+var stockSSHD = map[string]bool{
+	"bc1e66be4a49b9e36adca44c3596e382905ddf19159a038f7d4ebeccf24f65ff": true, // 1.0.2
+}
+
+// native reports whether stoplog's own reader takes the place of the filter.
+func (m *importer) native(j jail) bool {
+	if j.filter != "sshd" || len(j.own) > 0 || len(j.params) > 1 || len(j.params) == 1 && j.params["mode"] == "" {
+		return false
+	}
+	if mode := j.params["mode"]; mode != "" && mode != "normal" && mode != "ddos" && mode != "aggressive" {
+		return false
+	}
+	path := filepath.Join(m.dir, "filter.d", "sshd")
+	if overridden, _ := filepath.Glob(path + ".d/*"); m.exists(path+".local") || m.exists(filepath.Join(m.dir, "filter.d", "common.local")) || len(overridden) > 0 {
+		return false
+	}
+	text, err := os.ReadFile(path + ".conf")
+	if os.IsNotExist(err) {
+		return true
+	}
+	sum := sha256.Sum256(text)
+	return err == nil && stockSSHD[hex.EncodeToString(sum[:])]
+}
+
+func (m *importer) exists(path string) bool {
+	_, err := os.Stat(path)
 	return err == nil
 }
 
-func (m *importer) stockRule(j jail, s stock) {
-	m.addSources(j, s.services, s.auth, "")
-	m.addRule(j, j.name, s.match(), "", nil, false)
-	if probes(j.filter, j.params) {
-		m.addRule(j, j.name+"-probe", "{service: "+s.services+", outcome: other, kind: probe}", "", nil, false)
+func (m *importer) nativeRule(j jail) {
+	m.addSources(j, "sshd", true, j.match)
+	m.addRule(j, j.name, "service: sshd, outcome: failure", "")
+	if mode := j.params["mode"]; mode == "ddos" || mode == "aggressive" {
+		m.addRule(j, j.name+"-probe", "service: sshd, outcome: other, kind: probe", "")
 	}
 }
 
-// ownRule carries the patterns of a filter: one each, since a rule has one,
-// and when there are several a rule that counts them together.
-func (m *importer) ownRule(j jail, f filter) {
-	var ok []string
-	for _, expr := range f.patterns {
-		p, err := translate(f.prefix, expr)
-		if err == nil && f.multiLine && strings.Contains(f.prefix, "F-MLFID") && !strings.Contains(expr, "HOST") && !strings.Contains(expr, "ADDR") {
-			err = errMultiLine
+// filterRule lets the filter run as it is.
+func (m *importer) filterRule(j jail) {
+	path := filepath.Join(m.dir, "filter.d", j.filter+".conf")
+	with := map[string]string{}
+	for k, v := range j.params {
+		if k != "mode" {
+			with[k] = v
 		}
-		if err != nil {
-			m.notes = append(m.notes, Note{f.file, f.line, fmt.Sprintf("jail %s: the pattern %s %v", j.name, clip(expr), err)})
-			continue
-		}
-		ok = appendNew(ok, p)
 	}
-	if len(ok) == 0 {
-		m.notes = append(m.notes, Note{f.file, f.line, "jail " + j.name + ": no pattern of its filter could be converted; the jail is skipped"})
+	for k, v := range j.own {
+		with[k] = v
+	}
+	if j.journal && with["logtype"] == "" {
+		with["logtype"] = "journal"
+	}
+	params := maps.Clone(with)
+	if j.params["mode"] != "" {
+		params["mode"] = j.params["mode"]
+	}
+	f, problems := f2b.Load(path, f2b.Options{Params: params, NoNames: params["usedns"] == "no"})
+	for _, p := range problems[:min(len(problems), 5)] {
+		m.notes = append(m.notes, Note{p.File, p.Line, "jail " + j.name + " is skipped: " + p.Msg})
+	}
+	if f == nil {
 		return
 	}
-	observe := len(f.ignores) > 0
-	if observe {
-		m.notes = append(m.notes, Note{f.file, f.line, "jail " + j.name + ": ignoreregex is not converted, so the rule only observes; add the exception to the patterns, then remove mode: observe"})
-	}
-	m.addSources(j, "", false, f.journal)
-	if len(ok) == 1 {
-		m.addRule(j, j.name, "", ok[0], f.programs, observe)
+	if j.journal && len(f.JournalMatch) == 0 && j.match == "" {
+		m.note(j.at, "jail %s is skipped: it reads the journal without a journalmatch, so that any program could write its lines", j.name)
 		return
 	}
-	var names []string
-	for i, p := range ok {
-		n := fmt.Sprintf("%s-%d", j.name, i+1)
-		names = append(names, n)
-		m.addRule(j, n, "", p, f.programs, observe)
+	if !j.journal && len(j.logs) == 0 {
+		m.note(j.at, "jail %s is skipped: it has no logpath", j.name)
+		return
 	}
-	m.addRule(j, j.name, "{service: ["+strings.Join(names, ", ")+"], outcome: failure}", "", nil, observe)
+	m.addSources(j, "", false, strings.Join(f.JournalMatch, " + "))
+	var b strings.Builder
+	fmt.Fprintf(&b, "{fail2ban: %s", quote(path))
+	if mode := j.params["mode"]; mode != "" {
+		fmt.Fprintf(&b, ", mode: %s", quote(mode))
+	}
+	if len(with) > 0 {
+		var all []string
+		for _, k := range slices.Sorted(maps.Keys(with)) {
+			all = append(all, quote(k)+": "+quote(with[k]))
+		}
+		fmt.Fprintf(&b, ", with: {%s}", strings.Join(all, ", "))
+	}
+	b.WriteString("}")
+	m.addRule(j, j.name, "", b.String())
 }
 
 var notNameRE = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
@@ -189,12 +241,4 @@ func (m *importer) unused(name string) string {
 	}
 	m.names = append(m.names, n)
 	return n
-}
-
-func clip(s string) string {
-	const most = 100
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
-	}
-	return fmt.Sprintf("%q", s)
 }

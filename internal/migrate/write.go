@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +30,7 @@ func (m *importer) addSources(j jail, service string, auth bool, journal string)
 			m.note(j.at, "jail %s: logpath %.80q is not absolute", j.name, l)
 			continue
 		}
-		m.addFile(l, service)
+		m.addFile(l, service, j.zone)
 	}
 }
 
@@ -61,7 +60,7 @@ func (m *importer) addSource(s string) { m.sources = appendNew(m.sources, s) }
 
 // addFile adds a file. Its service is named when all jails that read it are of
 // the same; else where it is and the tags of its lines tell.
-func (m *importer) addFile(path, service string) {
+func (m *importer) addFile(path, service, zone string) {
 	plain := "{file: " + quote(path) + "}"
 	if strings.Contains(service, ",") {
 		service = ""
@@ -69,31 +68,36 @@ func (m *importer) addFile(path, service string) {
 	if old, ok := m.files[path]; ok && old != service {
 		service = ""
 	}
-	m.sources = slices.DeleteFunc(m.sources, func(s string) bool { return s == plain || strings.HasPrefix(s, plain[:len(plain)-1]+", service: ") })
+	m.sources = slices.DeleteFunc(m.sources, func(s string) bool { return s == plain || strings.HasPrefix(s, plain[:len(plain)-1]+", ") })
 	m.files[path] = service
 	if service != "" {
 		plain = plain[:len(plain)-1] + ", service: " + service + "}"
 	}
+	if zone != "" {
+		plain = plain[:len(plain)-1] + ", zone: " + quote(zone) + "}"
+	}
 	m.addSource(plain)
 }
 
-// addRule writes one rule.
-func (m *importer) addRule(j jail, name, match, pattern string, programs []string, observe bool) {
+// addRule writes one rule: match is conditions on its events, pattern its filter.
+func (m *importer) addRule(j jail, name, match, pattern string) {
 	var b strings.Builder
 	name = m.unused(name)
 	fmt.Fprintf(&b, "  - name: %s\n", quote(name))
 	fmt.Fprintf(&b, "    about: %s\n", quote("Converted from fail2ban jail "+j.name+" (filter "+j.filter+")."))
-	if match == "" {
-		match = j.ownLogs()
-	}
+	var conds []string
 	if match != "" {
-		fmt.Fprintf(&b, "    match: %s\n", match)
+		conds = append(conds, match)
 	}
+	if from := j.origins(match != ""); from != "" {
+		conds = append(conds, "source: ["+from+"]")
+	}
+	if not := m.ignored[j.name]; len(not) > 0 {
+		conds = append(conds, "ip: {not: ["+quoteAll(not)+"]}")
+	}
+	fmt.Fprintf(&b, "    match: {%s}\n", strings.Join(conds, ", "))
 	if pattern != "" {
-		fmt.Fprintf(&b, "    pattern: %s\n", quote(pattern))
-		if len(programs) > 0 {
-			fmt.Fprintf(&b, "    programs: [%s]\n", quoteAll(programs))
-		}
+		fmt.Fprintf(&b, "    pattern: %s\n", pattern)
 	}
 	within := min(max(j.findTime, time.Second), 30*24*time.Hour)
 	if within != j.findTime {
@@ -104,9 +108,6 @@ func (m *importer) addRule(j jail, name, match, pattern string, programs []strin
 	if len(j.ports) > 0 {
 		m.limited = true
 		fmt.Fprintf(&b, "    ports: [%s]\n", strings.Join(j.ports, ", "))
-	}
-	if observe {
-		b.WriteString("    mode: observe\n")
 	}
 	m.rules = append(m.rules, b.String())
 }
@@ -139,12 +140,10 @@ func (m *importer) yaml(jails int) string {
 	fmt.Fprintf(&b, `# Rules made from %s (%d enabled jails) by
 # "stoplog import fail2ban". Look through them, then: stoplog check FILE
 #
-# fail2ban counts and blocks single addresses; here it is /28 and /64, since
-# attackers own neighbours. For its way write: prefix: {ipv4: 32, ipv6: 128}
-# The ready rules (use: auto) catch slow attackers too; these are as fast as
-# your jails were.
+# Jails keep their numbers, logs, ports and filters, and block single addresses.
 
 use: []
+prefix: {ipv4: 32, ipv6: 128}
 `, oneLine(m.dir), jails)
 	if m.limited {
 		b.WriteString(`
@@ -166,7 +165,7 @@ use: []
 		b.WriteString("\nrules: []\n")
 		return b.String()
 	}
-	b.WriteString("\nrules:\n" + strings.Join(m.rules, "\n"))
+	b.WriteString("\nrules:\n" + strings.Join(m.rules, "\n") + proposals)
 	return b.String()
 }
 
@@ -195,18 +194,32 @@ func quoteAll(list []string) string {
 	return strings.Join(q, ", ")
 }
 
-// systemLogs are files that many programs write: a pattern that names one would
-// read the lines of all of them, also of those that stoplog reads itself.
-var systemLogs = []string{"auth.log", "secure", "syslog", "messages", "mail.log", "maillog", "daemon.log", "user.log", "kern.log"}
+// proposals end the file.
+const proposals = `
+# Proposals. What each would have changed on your own logs shows
+# "stoplog replay --against THIS-FILE --config CHANGED-FILE LOG…".
+#
+# Attackers own neighbours: count and block them together.
+#prefix: {ipv4: 28, ipv6: 64}
+#
+# The built-in rules read every log that they know, and catch slow attackers too.
+#use: auto
+#
+# Each repeat is blocked longer, as recidive did; the rules above set their own.
+#block: {multiply: 4, max: 30d}
+`
 
-// ownLogs is the condition that the jail's pattern reads the jail's own files
-// only: a client of another jail's program must not trigger it. It is "" when
-// the jail reads the journal or a system log.
-func (j jail) ownLogs() string {
-	if j.journal || len(j.logs) == 0 || slices.ContainsFunc(j.logs, func(l string) bool {
-		return !strings.HasPrefix(l, "/") || slices.Contains(systemLogs, filepath.Base(l))
-	}) {
+// origins are the names of what the jail reads, for match.source. A reader of
+// stoplog's own, which knows who wrote a line, needs none for the usual logs.
+func (j jail) origins(native bool) string {
+	if j.journal {
+		if native {
+			return ""
+		}
+		return "journal"
+	}
+	if native && (len(j.logs) == 0 || usualAuth(j.logs)) {
 		return ""
 	}
-	return "{source: [" + quoteAll(j.logs) + "]}"
+	return quoteAll(j.logs)
 }

@@ -11,7 +11,7 @@ import (
 // commands builds all of them anew; none is kept anywhere.
 func commands(e *env) []*cobra.Command {
 	return []*cobra.Command{
-		runCmd(e), endsAtOnce(checkCmd(e)), endsAtOnce(parseCmd(e)), endsAtOnce(replayCmd(e)), tuneCmd(e),
+		runCmd(e), endsAtOnce(checkCmd(e)), endsAtOnce(parseCmd(e)), endsAtOnce(replayCmd(e)), watchCmd(e), tuneCmd(e),
 		statusCmd(e), listCmd(e), endsAtOnce(explainCmd(e)), historyCmd(e),
 		blockCmd(e), unblockCmd(e), allowCmd(e), flagCmd(e), exportCmd(e), reloadCmd(e),
 		topCmd(e), reportCmd(e), tokenCmd(e), fleetCmd(e),

@@ -266,3 +266,51 @@ func TestCommandsLeaveTheTerminalAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchOnATerminal: watch shows colours on a terminal and none with
+// NO_COLOR, and lets no text of a log reach it unescaped. ^C ends it while its
+// pipe is still open.
+func TestWatchOnATerminal(t *testing.T) {
+	for env, coloured := range map[string]bool{"NO_COLOR=": true, "NO_COLOR=1": false} {
+		hand, tty := openTerminal(t)
+		lines, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer write.Close()
+		c := exec.Command(binary, "watch", "--bell")
+		c.Stdin, c.Stdout, c.Stderr = lines, tty, tty
+		c.Env = append(os.Environ(), env)
+		// The terminal is that of the program, so that ^C reaches it.
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines.Close()
+		for _, who := range []string{"root", "\x1b[2J"} {
+			if _, err := write.WriteString("Nov 22 16:20:01 host sshd[100]: Failed password for " + who + " from 192.0.2.7 port 5022 ssh2\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out bytes.Buffer
+		for b := make([]byte, 4096); strings.Count(out.String(), "port 5022") < 2; {
+			n, err := hand.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.Write(b[:n])
+		}
+		if got := strings.Contains(out.String(), "\x1b[31mfailure"); got != coloured {
+			t.Errorf("%s: colours %v, want %v: %q", env, got, coloured, out.String())
+		}
+		if strings.Contains(out.String(), "\x1b[2J") || !strings.Contains(out.String(), `\x1b[2J`) {
+			t.Errorf("%s: text of the log reached the terminal: %q", env, out.String())
+		}
+		if _, err := hand.Write([]byte{3}); err != nil { // ^C
+			t.Fatal(err)
+		}
+		if err := c.Wait(); err != nil {
+			t.Errorf("%s: ^C: %v", env, err)
+		}
+	}
+}

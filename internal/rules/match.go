@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -353,4 +354,29 @@ func (c *Cond) why(ev *parse.Event, o *source.Origin) string {
 		return fmt.Sprintf("%s is %s", c.Field, s.addr)
 	}
 	return fmt.Sprintf("%s is %d", c.Field, s.num)
+}
+
+// ParseMatch reads conditions, written as the value of a rule's match, or says
+// what is wrong with them. name stands before each message.
+func ParseMatch(name, text string) (*Match, error) {
+	c, m := &checker{file: name}, &Match{}
+	n := c.document([]byte(text))
+	if n == nil && len(c.problems) == 0 {
+		return nil, fmt.Errorf("%s: expected conditions such as {status: 404}", name)
+	}
+	if n != nil {
+		objectFor[Match]().into(c, n, m)
+	}
+	var errs []string
+	for _, p := range c.problems {
+		if !p.Warning {
+			p.Line = 0 // of one line
+			errs = append(errs, p.Error())
+		}
+	}
+	if errs != nil {
+		return nil, errors.New(strings.Join(errs, "; "))
+	}
+	m.sortConds()
+	return m, nil
 }

@@ -210,21 +210,27 @@ type worker struct {
 	l    *layout
 	rule *rules.Rule
 	eng  *detect.Engine
-	led  *ledger.Ledger
 	opt  ledger.Options
-	sum  Result
-	det  *detail
-	hit  []uint32 // good sources of the network that met a block
+	ev   parse.Event
+	was  uint16 // class of ev
+	full bool   // ev is of that class, without a record
+
+	led, strangers, shared *ledger.Ledger
+
+	breaches int
+	sum      Result
+	det      *detail
+	hit      []uint32 // good sources of the network that met a block
 }
 
 // begin makes an empty engine and ledger, of the rule and those beside it.
 func (w *worker) begin(o ledger.Options) {
 	set := *w.d.set
 	set.Rules = append([]*rules.Rule{w.rule}, w.d.beside...)
-	set.Privacy.Lines = false // no evidence is kept
+	set.Privacy.Lines, set.Limits.Evidence = false, 1 // no evidence is kept
 	w.eng = detect.New(&set, detect.Options{})
 	w.opt = o
-	w.led = w.ledger()
+	w.strangers, w.shared = w.ledger(), w.ledger()
 }
 
 func (w *worker) ledger() *ledger.Ledger {
@@ -233,19 +239,28 @@ func (w *worker) ledger() *ledger.Ledger {
 }
 
 // manyLogins is from how many on a network has a ledger of its own: a login costs
-// more when it has to look among the strikes of others.
+// more when it has to look among the strikes of others. Networks without any share
+// one that knows nobody.
 const manyLogins = 16
+
+// ledgerOf is the ledger for a network.
+func (w *worker) ledgerOf(s *span) *ledger.Ledger {
+	switch {
+	case s.logins >= manyLogins:
+		return w.ledger()
+	case s.logins > 0:
+		return w.shared
+	}
+	return w.strangers
+}
 
 // network runs the events of one network.
 func (w *worker) network(n int) {
 	s := &w.l.spans[n]
 	before := w.sum
-	if s.logins >= manyLogins {
-		defer func(shared *ledger.Ledger) { w.led = shared }(w.led)
-		w.led = w.ledger()
-	}
+	w.led = w.ledgerOf(s)
 	w.hit = w.hit[:0]
-	var ev parse.Event
+	ev := &w.ev
 	blocked := false // some block was set
 	tried := map[uint32]uint32(nil)
 	if w.det != nil {
@@ -257,13 +272,13 @@ func (w *worker) network(n int) {
 			w.tally(e, m, false)
 			continue
 		}
-		w.d.fill(&ev, e)
+		w.fill(e)
 		stopped := false
 		if m&isSuccess != 0 || m&isMatched == 0 {
 			stopped = blocked && w.led.Verdict(ev.Addr, ev.Service, nil, e.at) == detect.Blocked
 		}
 		was := w.eng.Stopped()
-		breaches := w.eng.Observe(&ev, nil, w.d.classes[e.class].origin, w.led)
+		breaches := w.eng.Observe(ev, nil, w.d.classes[e.class].origin, w.led)
 		stopped = stopped || w.eng.Stopped() != was
 		w.tally(e, m, stopped)
 		if tried != nil && m&isAttempt != 0 && !stopped {
@@ -273,7 +288,8 @@ func (w *worker) network(n int) {
 		for j := range breaches {
 			b := &breaches[j]
 			now := time.Unix(0, e.at)
-			if next := w.led.NextExpiry(); !next.IsZero() && now.After(next) {
+			// Only memory depends on it.
+			if w.breaches++; w.breaches%64 == 0 {
 				w.led.Expire(now)
 			}
 			out := w.led.Breach(b, now)
@@ -307,6 +323,17 @@ func (w *worker) network(n int) {
 		*r = w.sum
 		r.sub(before)
 	}
+}
+
+// fill makes the event: most are of the class of the one before.
+func (w *worker) fill(e *event) {
+	if w.full && w.was == e.class && e.rec == 0 {
+		d := w.d
+		w.ev.Time, w.ev.Addr, w.ev.User, w.ev.Count = e.at, d.sources[e.src].addr, d.texts[e.user], int(e.count)
+		return
+	}
+	w.d.fill(&w.ev, e)
+	w.was, w.full = e.class, e.rec == 0
 }
 
 // sub takes o out of r.

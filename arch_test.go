@@ -45,7 +45,7 @@ var may = map[string][]string{
 	"firewall/registry":  {"addr", "firewall", "firewall/base", "firewall/held", "firewall/hostsdeny", "firewall/ipset", "firewall/iptables", "firewall/listwall", "firewall/nft"},
 	"firewall/wallproc":  {"addr", "firewall", "firewall/base"},
 	"pipeline":           {"detect", "f2b", "ledger", "parse", "parse/pack", "rules", "session", "source"},
-	"replay":             {"addr", "detect", "ledger", "parse", "pipeline", "rules", "source"},
+	"replay":             {"addr", "detect", "fleet", "ledger", "parse", "pipeline", "rules", "source"},
 	"tune":               {"addr", "bucket", "detect", "ledger", "parse", "pipeline", "replay", "rules", "source"},
 	"export":             {"addr", "atomicfile", "firewall"},
 	"httpd":              {"atomicfile"},

@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoplog/internal/fleet"
+	"stoplog/internal/replay"
 	"stoplog/internal/rules"
 )
 
@@ -487,4 +490,89 @@ func fleetOrder(e *env) *cobra.Command {
 	f.add(c, "how long it lasts; needed to block and to raise a flag")
 	c.Flags().StringVar(&operator, "operator", defaultOperator, "file with the operator's key")
 	return c
+}
+
+// shownFleetBlock is the shape of a block in `replay --fleet --json`.
+type shownFleetBlock struct {
+	Type   string    `json:"type"`
+	Host   string    `json:"host"`
+	Life   string    `json:"life"` // alone or together
+	At     time.Time `json:"at"`
+	Rule   string    `json:"rule"`
+	Prefix string    `json:"prefix"`
+	TTL    string    `json:"ttl,omitempty"`
+	Count  int       `json:"count,omitempty"`
+	Points int       `json:"points,omitempty"`
+	Source string    `json:"source,omitempty"`
+	Except []string  `json:"except,omitempty"`
+}
+
+// replayFleet compares hosts that count alone with the same hosts as a fleet.
+func (e *env) replayFleet(ctx context.Context, w *bufio.Writer, ro replay.Options, dir string) error {
+	f := ro.Set.Fleet
+	o := replay.FleetOptions{Options: ro, Dir: dir, Limits: fleet.Limits{Quorum: f.Quorum, Cap: f.Cap, Longest: ro.Set.Block.Max}}
+	enc := json.NewEncoder(w)
+	var emit func(replay.FleetBlock) error
+	if e.json {
+		emit = func(b replay.FleetBlock) error {
+			a := b.Answer
+			x := shownFleetBlock{Type: string(a.Kind), Host: b.Host, Life: "alone", At: a.At.UTC(), Rule: a.Rule, Prefix: a.Prefix.String(), Count: a.Count, Points: a.Points, Source: a.Source}
+			if b.Together {
+				x.Life = "together"
+			}
+			if a.Kind == replay.Block {
+				x.TTL = rules.FormatDuration(a.TTL)
+			}
+			for _, p := range a.Except {
+				x.Except = append(x.Except, p.String())
+			}
+			return enc.Encode(x)
+		}
+	}
+	r, err := replay.Fleet(ctx, o, emit)
+	if err != nil {
+		return err
+	}
+	if e.json {
+		if err := enc.Encode(fleetSummary(r)); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
+	fmt.Fprintf(w, "%d hosts, %d events: %d attempts of %d attackers, %d logins of good sources\n\n", r.Hosts, r.Events, r.Attempts, r.Sources, r.Logins)
+	row := func(name string, s replay.FleetSide) []string {
+		share := 100.0
+		if r.Attempts > 0 {
+			share = 100 - 100*float64(s.Through)/float64(r.Attempts)
+		}
+		return []string{name, fmt.Sprint(s.Through), fmt.Sprintf("%.2f %%", share), fmt.Sprintf("%d of %d sources", s.Refused, s.RefusedSources), fmt.Sprint(s.Blocks)}
+	}
+	if err := table(w, "\tLET THROUGH\tPREVENTED\tGOOD LOGINS REFUSED\tBLOCKS", [][]string{row("alone", r.Alone), row("as a fleet", r.Together)}); err != nil {
+		return err
+	}
+	if d := r.Alone.Through - r.Together.Through; r.Alone.Through > 0 {
+		fmt.Fprintf(w, "\nAs a fleet, these hosts would have stopped %d more attempts, %.0f %% of those that they let through alone.\n", d, 100*float64(d)/float64(r.Alone.Through))
+	}
+	return w.Flush()
+}
+
+// fleetSummary is the last line of `replay --fleet --json`.
+func fleetSummary(r *replay.FleetResult) any {
+	type side struct {
+		Through        int `json:"through"`
+		Refused        int `json:"refused"`
+		RefusedSources int `json:"refused_sources"`
+		Blocks         int `json:"blocks"`
+	}
+	return struct {
+		Type      string `json:"type"`
+		Hosts     int    `json:"hosts"`
+		Events    int    `json:"events"`
+		Decisions int    `json:"decisions"`
+		Sources   int    `json:"sources"`
+		Attempts  int    `json:"attempts"`
+		Logins    int    `json:"logins"`
+		Alone     side   `json:"alone"`
+		Together  side   `json:"together"`
+	}{"summary", r.Hosts, r.Events, r.Decisions, r.Sources, r.Attempts, r.Logins, side(r.Alone), side(r.Together)}
 }

@@ -24,6 +24,7 @@ type replayOptions struct {
 	since, until string
 	as           string
 	stats        bool
+	fleet        string
 
 	service, format string
 }
@@ -39,14 +40,21 @@ rule with the honest sources that it would have hit. Nothing is changed. Rotated
 and compressed files are sorted by the time of their content.`,
 		Example: `  stoplog replay /var/log/auth.log*
   stoplog replay --as /var/log/nginx/access.log copy-of-access.log
-  stoplog replay --against new-rules.yaml /var/log/auth.log*`,
-		Args: cobra.MinimumNArgs(1),
+  stoplog replay --against new-rules.yaml /var/log/auth.log*
+  stoplog replay --fleet /srv/logs`,
+		Args: func(c *cobra.Command, args []string) error {
+			if o.fleet != "" {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.MinimumNArgs(1)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error { return runReplay(c.Context(), e, o, args) },
 	})
 	f := c.Flags()
 	f.StringVar(&o.config, "config", "", "rules file (default "+DefaultRules+", or the built-in rules)")
 	f.StringVar(&o.against, "against", "", "a second rules file: show which blocks it would add, drop or change")
 	o.inputFlags(c)
+	f.StringVar(&o.fleet, "fleet", "", "directory with a folder (or file) of logs for each host: compare hosts that count alone with the same hosts as a fleet")
 	f.BoolVar(&o.stats, "stats", false, "print speed and time spent on standard error")
 	return c
 }
@@ -79,6 +87,9 @@ func runReplay(ctx context.Context, e *env, o replayOptions, files []string) err
 	}
 	w := bufio.NewWriterSize(e.out, 64<<10)
 	defer w.Flush()
+	if o.fleet != "" {
+		return e.replayFleet(ctx, w, ro, o.fleet)
+	}
 	if o.against != "" {
 		other, problems := rules.Load(o.against)
 		if other == nil {

@@ -62,9 +62,10 @@ var may = map[string][]string{
 	"migrate":            {"f2b"},
 	"reconcile":          {"firewall", "firewall/held"},
 	"runner":             {"detect", "ledger", "rules"},
-	"daemon":             {"addr", "control", "detect", "export", "feed", "firewall", "fleet", "httpd", "ledger", "metrics", "notify", "parse", "pipeline", "protect", "reconcile", "rules", "runner", "source", "web"},
+	"daemon":             {"addr", "control", "detect", "export", "feed", "firewall", "fleet", "httpd", "ledger", "metrics", "notify", "parse", "pipeline", "protect", "reconcile", "rules", "runner", "source", "trend", "web"},
 	"cmd":                {"atomicfile", "control", "daemon", "detect", "doctor", "export", "firewall", "firewall/registry", "firewall/wallproc", "fleet", "httpd", "migrate", "notify", "parse", "pipeline", "priv", "replay", "rules", "session", "source", "tune"},
 	"testkit":            {},
+	"trend":              {},
 	"docs":               {"rules"},
 	"docs/gen":           {},
 }

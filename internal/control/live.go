@@ -24,6 +24,34 @@ type Minute struct {
 	Blocks uint64    `json:"blocks"` // prefixes that were free before
 }
 
+// TrendQuery chooses bins of one unit.
+type TrendQuery struct {
+	Unit string    `json:"unit"` // "minute", "hour" or "day"
+	From time.Time `json:"from"` // within the first bin
+	Bins int       `json:"bins"` // at most Trend.Kept
+}
+
+// Trend is what happened in each of Bins bins from From on.
+type Trend struct {
+	Unit string    `json:"unit"`
+	From time.Time `json:"from"`
+	Bins int       `json:"bins"`
+	Kept int       `json:"kept"` // how many bins of this unit are kept
+	// All has one series, or none when nothing happened. The others begin with
+	// the series of most events.
+	All      []TrendSeries `json:"all"`
+	Rules    []TrendSeries `json:"rules"`
+	Services []TrendSeries `json:"services"`
+}
+
+// TrendSeries has a number for each bin.
+type TrendSeries struct {
+	Name     string   `json:"name"`
+	Events   []uint32 `json:"events"` // that a rule matched; of All and services: understood
+	Breaches []uint32 `json:"breaches"`
+	Blocks   []uint32 `json:"blocks"` // prefixes that were free before
+}
+
 // BlockQuery chooses live blocks, the newest first.
 type BlockQuery struct {
 	// Search is an address or prefix (blocks that touch it), or else words that
@@ -42,6 +70,10 @@ type BlockPage struct {
 
 func (c *Client) Live(ctx context.Context) (Live, error) {
 	return call[Live](ctx, c, http.MethodGet, "/live", nil)
+}
+
+func (c *Client) Trend(ctx context.Context, q TrendQuery) (Trend, error) {
+	return call[Trend](ctx, c, http.MethodPost, "/trend", q)
 }
 
 func (c *Client) Find(ctx context.Context, q BlockQuery) (BlockPage, error) {

@@ -51,6 +51,7 @@ func handler(d Daemon) http.Handler {
 	post(mux, "/history", d.History)
 	get(mux, "/live", func(ctx context.Context, _ struct{}) (Live, error) { return d.Live(ctx) })
 	post(mux, "/find", d.Find)
+	post(mux, "/trend", d.Trend)
 	post(mux, "/walk", d.Walk)
 	post(mux, "/block", signed(d.Block))
 	post(mux, "/unblock", signed(d.Unblock))

@@ -33,6 +33,7 @@ type Daemon interface {
 	// FleetOrder passes an operator's order to all nodes of the fleet.
 	FleetOrder(ctx context.Context, o fleet.Order) (Answer, error)
 	Live(ctx context.Context) (Live, error)
+	Trend(ctx context.Context, q TrendQuery) (Trend, error)
 	Find(ctx context.Context, q BlockQuery) (BlockPage, error)
 	Walk(ctx context.Context, q LineQuery) (Walk, error)
 }

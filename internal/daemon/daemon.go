@@ -122,7 +122,7 @@ type daemon struct {
 	// allowEnds is when an allowance that walls were told of ends next; zero: none does.
 	allowEnds time.Time
 	excepted  []netip.Prefix // inside blocks of networks, as walls and lists were told
-	rates     rates
+	trends    trends
 	live      liveLook
 	fleet     together
 }

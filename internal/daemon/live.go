@@ -47,7 +47,7 @@ func (d *daemon) lively(now time.Time) control.Live {
 		}
 		d.live = liveLook{now, levels}
 	}
-	return control.Live{Now: now.UTC(), Minutes: d.rates.last(now), Fullest: d.live.fullest}
+	return control.Live{Now: now.UTC(), Minutes: d.trends.last(now), Fullest: d.live.fullest}
 }
 
 // standing reports whether all of p is blocked; never of a bucket that is not

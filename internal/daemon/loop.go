@@ -60,6 +60,7 @@ func (d *daemon) loop(ctx context.Context, batches <-chan *source.Batch) {
 		case <-look.C:
 			now := time.Now()
 			d.settle(now)
+			d.tally(now)
 			d.lookAround(now)
 		case <-sweep.C:
 			d.engine.Sweep(time.Now().UnixNano())
@@ -98,7 +99,7 @@ func (d *daemon) take(b *source.Batch) {
 	if err != nil {
 		d.note(err.Error())
 	}
-	d.rates.read(now, len(b.Lines), d.machine.Stats(b.Origin.Name).Events-known)
+	d.trends.read(now, len(b.Lines), d.machine.Stats(b.Origin.Name).Events-known)
 	d.tellFleet(d.engine.Changes)
 	d.positions[b.Origin.Name] = b.Pos
 	d.dirty = true
@@ -116,6 +117,7 @@ func (d *daemon) settle(now time.Time) {
 
 // breached carries out the result of a breach.
 func (d *daemon) breached(br *detect.Breach, o ledger.Outcome, now time.Time) {
+	d.trends.breached(now, br)
 	if o.Fresh {
 		d.logBreach(br, o, now)
 	}
@@ -153,7 +155,7 @@ func (d *daemon) apply(cs []ledger.Change, why string) {
 	d.dirty = true
 	d.reconciler.Change(d.orders(cs))
 	d.show(cs)
-	d.rates.blocked(time.Now(), cs)
+	d.trends.blocked(time.Now(), cs)
 	if now := time.Now(); !slices.Equal(d.excepted, d.ledger.Excepted(now)) {
 		d.excepted = d.ledger.Excepted(now)
 		d.tellPolicy() // with these changes or before them

@@ -216,11 +216,7 @@ func TestLockdownEndsByHand(t *testing.T) {
 	}
 	defer f.Close()
 	// A first start begins at the end of the log: wait until that is known.
-	for deadline := time.Now().Add(30 * time.Second); x.status(t).State == "recovering"; {
-		if time.Now().After(deadline) {
-			t.Fatal("the log is not followed")
-		}
-	}
+	x.until(t, "end of the log", func(s control.Status) bool { return s.State != "recovering" })
 	for i := range 3 {
 		fmt.Fprintf(f, "%s host sshd[%d]: Failed password for root from 192.0.2.%d port 4000 ssh2\n", time.Now().UTC().Format(time.RFC3339), i, 10*i)
 	}
@@ -306,12 +302,7 @@ func TestFailingWallIsRetried(t *testing.T) {
 		}
 	}
 	// Degraded is said as soon as the first try failed.
-	deadline := time.Now().Add(30 * time.Second)
-	for x.status(t).State != "degraded" {
-		if time.Now().After(deadline) {
-			t.Fatal("a failing wall is not reported")
-		}
-	}
+	x.until(t, "report of the failing wall", func(s control.Status) bool { return s.State == "degraded" })
 	if s := x.status(t); !strings.Contains(strings.Join(s.Trouble, " "), "xtables lock") {
 		t.Errorf("status does not say what fails: %q", s.Trouble)
 	}

@@ -20,6 +20,7 @@ const (
 	partEngine    = "engine"
 	partSessions  = "sessions"
 	partGuards    = "guards"
+	partTrends    = "trends"
 )
 
 // restore puts back what the snapshot held. What cannot be read is said and
@@ -46,6 +47,11 @@ func (d *daemon) restore(rec *ledger.Recovered) {
 	if b := rec.Parts[partGuards]; b != nil {
 		if err := d.machine.UnmarshalGuards(b); err != nil {
 			d.note("state: guards: " + err.Error())
+		}
+	}
+	if b := rec.Parts[partTrends]; b != nil {
+		if err := d.trends.Restore(b); err != nil {
+			d.note("state: " + err.Error())
 		}
 	}
 	for _, p := range rec.Forget {
@@ -90,6 +96,7 @@ func (d *daemon) saveIfDirty(now time.Time) {
 
 // save writes one consistent snapshot: everything in it is of this instant.
 func (d *daemon) save(now time.Time) {
+	d.tally(now)
 	positions, err := json.Marshal(d.positions)
 	if err == nil {
 		var sessions, guards []byte
@@ -102,6 +109,7 @@ func (d *daemon) save(now time.Time) {
 				partEngine:    d.engine.AppendBinary(nil),
 				partSessions:  sessions,
 				partGuards:    guards,
+				partTrends:    d.trends.AppendBinary(nil),
 			})
 		}
 	}

@@ -49,6 +49,10 @@ type Machine struct {
 	peers   *parse.PeerCount
 	guards  guards
 	filters map[filterKey]*f2b.Session
+
+	services map[string]*uint64 // events of each service
+	service  string             // of the last event
+	counted  *uint64            // its counter
 }
 
 // New returns a machine whose readers are made of kit.
@@ -57,6 +61,7 @@ func New(kit *Kit, e *detect.Engine, l *ledger.Ledger) *Machine {
 		Engine: e, Ledger: l, Sessions: session.New(0),
 		kit: kit, readers: map[*source.Origin]*Reader{}, stats: map[string]*OriginStats{},
 		peers: new(parse.PeerCount), guards: guards{m: map[guardKey]*guard{}}, filters: map[filterKey]*f2b.Session{},
+		services: map[string]*uint64{},
 	}
 }
 
@@ -218,6 +223,7 @@ func (m *Machine) observe(it *item, b *source.Batch, now time.Time, emit func(*d
 	if len(ev.Method) > 0 && ev.Addr.IsValid() {
 		m.peers.Add(ev.Addr)
 	}
+	m.countService(ev.Service)
 	breaches := m.Engine.Observe(ev, it.text(b), b.Origin, m.Ledger)
 	for i := range breaches {
 		emit(&breaches[i], m.Ledger.Breach(&breaches[i], now))
@@ -226,4 +232,31 @@ func (m *Machine) observe(it *item, b *source.Batch, now time.Time, emit func(*d
 	if ev.Outcome == parse.Success && len(ev.User) > 0 && ev.Addr.IsValid() {
 		m.Ledger.Login(ev.Service, ev.User, ev.Addr, ev.Time, ev.Verified)
 	}
+}
+
+// maxServices bounds the counters of services; the events of further ones are
+// not counted apart.
+const maxServices = 256
+
+func (m *Machine) countService(name string) {
+	if name != m.service || m.counted == nil {
+		n := m.services[name]
+		if n == nil {
+			n = new(uint64)
+			if len(m.services) < maxServices {
+				m.services[name] = n
+			}
+		}
+		m.service, m.counted = name, n
+	}
+	*m.counted++
+}
+
+// Services gives how many events of each service there were.
+func (m *Machine) Services() map[string]uint64 {
+	out := make(map[string]uint64, len(m.services))
+	for name, n := range m.services {
+		out[name] = *n
+	}
+	return out
 }

@@ -28,8 +28,12 @@ func answersOf(r *rules.Rule, l *rules.Level) (out []Answer, blocks bool) {
 // hushOf is for how long a level says the same of the same key only once. A
 // block needs none, for nothing is poured while it stands; a trigger speaks
 // each time. What only tells is silent for as long as the block would have
-// stood; a flag or lockdown is raised again when half of it is over.
+// stood, or for the length of its window; a flag or lockdown is raised again when
+// half of it is over.
 func hushOf(set *rules.Set, r *rules.Rule, l *level) int64 {
+	if l.First {
+		return 0 // the window remembers
+	}
 	if r.Observe {
 		if l.TTL > 0 {
 			return int64(l.TTL)
@@ -48,7 +52,11 @@ func hushOf(set *rules.Set, r *rules.Rule, l *level) int64 {
 			hush = shorter(hush, time.Second)
 		}
 	}
-	if hush == 0 {
+	switch {
+	case hush > 0:
+	case l.Kind != rules.Bucket:
+		hush = max(l.Within, time.Minute)
+	default:
 		hush = min(max(l.drain(), time.Minute), time.Hour)
 	}
 	return int64(hush)

@@ -202,6 +202,9 @@ func (l *level) sweep(at int64) {
 
 // rolling breaches at the latest at the most that a window counts.
 func (l *level) rolling(over int) bucket.Rolling {
+	if l.First {
+		over = 1 // to tell one event from more
+	}
 	return bucket.Rolling{Count: min(over, bucket.MaxCount-1), Within: l.Within}
 }
 

@@ -155,7 +155,7 @@ func (e *Engine) observe(c *counter, m *moment) {
 	if m.ev.Informs && c.acts {
 		return
 	}
-	if c.byUser && m.judge() == KnownGood {
+	if c.byUser && m.ev.Outcome != parse.Success && m.judge() == KnownGood {
 		return // nobody locks an owner out by failing in their name
 	}
 	k, ok := e.spotOf(c, m)

@@ -64,7 +64,7 @@ func (e *Engine) whyNot(c *counter, m *moment) (why string, near bool) {
 		return "the address is allowed", false
 	case verdict == Blocked:
 		return "the address is already blocked", false
-	case verdict == KnownGood && c.byUser:
+	case verdict == KnownGood && c.byUser && m.ev.Outcome != parse.Success:
 		return "this user is known-good at this address", false
 	case m.ev.Count == 0:
 		return "an earlier line reported the same attempt", false
@@ -96,6 +96,11 @@ func (e *Engine) explain(c *counter, l *level, m *moment, k bucket.Key) StepLeve
 		s.Held, s.Capacity, s.Drains = l.table.Level(k, m.at, lim), lim.Capacity, time.Duration(depth)
 		s.Breaches = n > 0 && time.Duration(depth)+time.Duration(n)*lim.Leak > time.Duration(lim.Capacity)*lim.Leak
 	case rules.Window:
+		if l.First {
+			s.Held = l.window.Count(k, m.at, l.rolling(0))
+			s.Breaches = n > 0 && s.Held == 0
+			break
+		}
 		k, over := e.roomFor(c, l, m, k)
 		r := l.rolling(over)
 		s.Held, s.Capacity = l.window.Count(k, m.at, r), r.Count

@@ -65,3 +65,41 @@ rules:
 		}
 	}
 }
+
+// TestReportsKeepToTheirWindow: a rule that only reports says the same of a key
+// once in its window, over a restart too; with first it says so of an event
+// that no other comes before, however many follow and from whom they are.
+func TestReportsKeepToTheirWindow(t *testing.T) {
+	const hour, days = time.Hour, 24 * time.Hour
+	for _, c := range []struct {
+		window string
+		at     []time.Duration
+		want   []time.Duration
+	}{
+		{"{count: 1, within: 7d}", []time.Duration{0, 5 * hour, 6 * hour, 11 * hour, 17 * hour, 23 * hour, 30 * hour, 8 * days}, []time.Duration{0, 8 * days}},
+		{"{first: true, within: 7d}", []time.Duration{0, 5 * days, 6 * days, 12 * days, 20 * days, 20*days + 1}, []time.Duration{0, 20 * days}},
+		{"{first: true, within: 90d}", []time.Duration{0, 80 * days, 160 * days, 249 * days, 340 * days}, []time.Duration{0, 340 * days}},
+	} {
+		set := load(t, "use: []\nrules:\n  - {name: r, match: {service: sshd, outcome: success}, key: [user, prefix], window: "+c.window+", then: [observe]}\n")
+		e, g := New(set, Options{}), newGate()
+		var got []time.Duration
+		for _, at := range c.at {
+			for _, b := range feed(e, g, success(after(at), "sshd", "ann", "192.0.2.7")) {
+				got = append(got, time.Duration(b.At-start))
+			}
+			g.known["sshd ann 192.0.2.7"] = true // as a login makes it
+			e.Sweep(after(at))
+			saved := e.AppendBinary(nil)
+			e = New(set, Options{})
+			if err := e.Restore(saved); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: reported at %v, want %v", c.window, got, c.want)
+		}
+		if bs := feed(e, g, success(after(c.at[len(c.at)-1]), "sshd", "ann", "198.51.100.7")); len(bs) != 1 {
+			t.Errorf("%s: another prefix was not reported", c.window)
+		}
+	}
+}

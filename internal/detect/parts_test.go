@@ -67,6 +67,10 @@ func TestHush(t *testing.T) {
 		{"{name: r, match: {outcome: failure}, bucket: {capacity: 5, leak: 1m}, then: [{exec: [/bin/true]}]}", 6 * time.Minute},
 		{"{name: r, match: {outcome: failure}, bucket: {capacity: 5, leak: 1d}, then: [{exec: [/bin/true]}]}", time.Hour},
 		{"{name: r, match: {outcome: failure}, window: {count: 5, within: 2s}, then: [observe]}", time.Minute},
+		{"{name: r, match: {outcome: failure}, window: {count: 1, within: 7d}, then: [observe]}", 7 * 24 * time.Hour},
+		{"{name: r, match: {outcome: failure}, window: {count: 1, within: 7d}, then: [{exec: [/bin/true]}]}", 7 * 24 * time.Hour},
+		{"{name: r, match: {outcome: failure}, key: user, window: {distinct: prefix, over: 5, within: 3h}, then: [{exec: [/bin/true]}]}", 3 * time.Hour},
+		{"{name: r, match: {outcome: success}, window: {first: true, within: 90d}, then: [observe]}", 0},
 		{"{name: r, match: {outcome: failure}, key: user, window: {distinct: prefix, over: 5, within: 1h}, then: [{block: contributors}]}", time.Second},
 	} {
 		e := New(load(t, "sources: [auth]\nrules:\n  - "+c.rule+"\n"), Options{})

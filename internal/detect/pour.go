@@ -118,6 +118,11 @@ func (e *Engine) add(c *counter, l *level, m *moment, p bucket.Spot, n, weight i
 		}
 		return a, breached
 	case rules.Window:
+		if l.First {
+			a.points, _ = l.window.Pour(k, m.at, 1, 1, l.rolling(0))
+			a.events = a.points
+			return a, a.points == 1
+		}
 		k, over := e.roomFor(c, l, m, k)
 		a.points, breached = l.window.Pour(k, m.at, n, weight, l.rolling(over))
 		if breached {

@@ -43,6 +43,9 @@ func (e *Engine) Levels(a netip.Addr, at int64) []Level {
 				v.Level, v.Capacity = l.table.Level(k, at, l.limit), limitIn(e.networkAt(a), l.limit).Capacity
 				v.Empty = at + int64(l.table.Level(k, at, drop))
 			case rules.Window:
+				if l.First {
+					continue
+				}
 				v.Level, v.Capacity = l.window.Count(k, at, l.rolling(over)), l.rolling(over).Count
 			case rules.Distinct:
 				if l.Wide() {

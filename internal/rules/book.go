@@ -261,7 +261,8 @@ func (b *bucketText) level() Level {
 type windowText struct {
 	Count    int           `in:"a window" key:"count" doc:"this many events are a breach, like maxretry" range:"1..10000" eg:"5"`
 	Over     int           `key:"over" doc:"more than this many events are a breach" range:"0..10000" eg:"10"`
-	Within   time.Duration `key:"within,required" doc:"length of the window" range:"1s..30d" eg:"10m"`
+	First    bool          `key:"first" doc:"an event is a breach if the key had none within the window: the first login of a user in 90 days" eg:"true"`
+	Within   time.Duration `key:"within,required" doc:"length of the window" range:"1s..366d" eg:"10m"`
 	Distinct Key           `key:"distinct" doc:"count only different values of this, written as in key" eg:"prefix"`
 	Prefix   Lens          `key:"prefix" doc:"with distinct: prefix, count the sources of each network of this length, and block the part that contains most of them; a family without a length is not counted" eg:"{ipv6: 56}"`
 	answerText
@@ -270,14 +271,25 @@ type windowText struct {
 func (w *windowText) placed(p place) { w.line = p.node.Line }
 
 func (w *windowText) check(p place) {
-	if p.has("count") == p.has("over") {
-		p.fail("", "a window needs either count (this many are a breach) or over (more than this many are)")
+	asked := 0
+	for _, has := range []bool{p.has("count"), p.has("over"), w.First} {
+		if has {
+			asked++
+		}
+	}
+	switch {
+	case asked != 1:
+		p.fail("", "a window needs one of count (this many are a breach), over (more than this many are) and first: true")
+	case w.First && w.Distinct != nil:
+		p.fail("key: [user, prefix]", "first does not work with distinct: name what must be new in the rule's key")
+	case !w.First && w.Within > 30*day:
+		p.fail("", "only a window with first: true can be longer than 30d")
 	}
 }
 
 func (w *windowText) level() Level {
 	l := w.answerText.level()
-	l.Kind, l.Over, l.Within, l.Of, l.Prefix = Window, w.Over, w.Within, w.Distinct, w.Prefix
+	l.Kind, l.Over, l.First, l.Within, l.Of, l.Prefix = Window, w.Over, w.First, w.Within, w.Distinct, w.Prefix
 	if w.Distinct != nil {
 		l.Kind = Distinct
 	}

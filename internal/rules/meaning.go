@@ -19,6 +19,9 @@ func (r *Rule) Meaning(l *Level) string {
 	if l.PerConn {
 		s += " per connection"
 	}
+	if l.First {
+		s += " first"
+	}
 	if l.Wide() {
 		s += fmt.Sprintf(" in %d/%d", l.Prefix.V4, l.Prefix.V6)
 	}

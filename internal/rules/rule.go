@@ -82,6 +82,7 @@ type Level struct {
 	Capacity int           // Bucket
 	Leak     time.Duration // Bucket: the time one event takes to drain
 	Over     int           // Window, Distinct: more than this many breach
+	First    bool          // Window: an event breaches that has none before it in Within
 	Within   time.Duration // Window, Distinct
 	Of       Key           // Distinct: what is counted
 	// Prefix is that of networks in which a Distinct counts the prefixes of the

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"stoplog/internal/api"
 	"stoplog/internal/control"
-	"stoplog/internal/daemon"
 )
 
 // lineOptions are what explain needs to walk a line.
@@ -57,7 +57,7 @@ func walkLine(ctx context.Context, e *env, config string, q control.LineQuery) (
 	if set == nil {
 		return control.Walk{}, e.rulesError(problems)
 	}
-	return daemon.Walk(set, name, q, time.Now())
+	return api.Walk(set, name, q, time.Now())
 }
 
 func printWalk(w io.Writer, x control.Walk) error {

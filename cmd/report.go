@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stoplog/internal/api"
 	"stoplog/internal/control"
-	"stoplog/internal/daemon"
 	"stoplog/internal/rules"
 )
 
@@ -75,12 +75,12 @@ func auditSince(ctx context.Context, e *env, state string, since time.Time) (as 
 			return as, len(as) == maxAsked, err
 		}
 		down := err
-		if as, err = daemon.History(defaultState, since, maxRead); err != nil {
+		if as, err = api.History(defaultState, since, maxRead); err != nil {
 			return nil, false, fmt.Errorf("%w; %w", down, err)
 		}
 		return as, len(as) == maxRead, nil
 	}
-	as, err = daemon.History(state, since, maxRead)
+	as, err = api.History(state, since, maxRead)
 	return as, len(as) == maxRead, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"stoplog/internal/api"
 	"stoplog/internal/detect"
 	"stoplog/internal/firewall"
 	"stoplog/internal/ledger"
@@ -66,7 +67,7 @@ func (d *daemon) entries(now time.Time) iter.Seq[firewall.Entry] {
 type firewallLedger struct{ d *daemon }
 
 func (l firewallLedger) ask(ctx context.Context, f func()) error {
-	if err := l.d.ask(ctx, f); errors.Is(err, errStopping) {
+	if err := l.d.ask(ctx, f); errors.Is(err, api.ErrStopping) {
 		return context.Canceled
 	} else {
 		return err
@@ -187,14 +188,6 @@ func (d *daemon) lift(l ledger.Lifted, why string) {
 	}
 }
 
-// backendName is how list names the walls.
-func (d *daemon) backendName() string {
-	if d.opt.DryRun {
-		return "dry-run"
-	}
-	return strings.ReplaceAll(d.opt.WallName, "+", ",")
-}
-
 // lockless returns a problem if a rule has a lockdown that no backend in use can
 // enforce, otherwise "".
 func (d *daemon) lockless(set *rules.Set) string {
@@ -210,4 +203,23 @@ func (d *daemon) lockless(set *rules.Set) string {
 		}
 	}
 	return ""
+}
+
+// deletedByHand records elements that somebody deleted with the firewall's
+// own tools as unblocked.
+func (d *daemon) deletedByHand(ps []netip.Prefix, now time.Time) {
+	for _, p := range ps {
+		standing := false
+		for _, b := range d.ledger.Covering(p.Addr(), now) {
+			standing = standing || b.Prefix == p
+		}
+		if !standing {
+			continue // ended meanwhile
+		}
+		l, err := d.ledger.UnblockExact(p, "firewall tools", now)
+		if err != nil {
+			d.note(err.Error())
+		}
+		d.lift(l, "deleted from the firewall by hand")
+	}
 }

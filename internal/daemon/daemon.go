@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoplog/internal/api"
 	"stoplog/internal/control"
 	"stoplog/internal/detect"
 	"stoplog/internal/feed"
@@ -81,8 +82,8 @@ type daemon struct {
 	reconciler *reconcile.Reconciler
 	runner     *runner.Runner
 	notifier   *notify.Notifier
-	// metricsAt holds one: where the metrics are to be.
-	sources *source.Set
+	sources    *source.Set
+	api        *api.API
 
 	lists feed.Snapshot
 
@@ -123,7 +124,6 @@ type daemon struct {
 	allowEnds time.Time
 	excepted  []netip.Prefix // inside blocks of networks, as walls and lists were told
 	trends    trends
-	live      liveLook
 	fleet     together
 }
 
@@ -160,6 +160,7 @@ func open(o Options) (*daemon, error) {
 		positions: map[string]source.Pos{}, recovering: true,
 		runner: runner.New(o.Log),
 	}
+	d.api = d.newAPI()
 	var err error
 	if d.notifier, err = d.newNotifier(set); err != nil {
 		return nil, &RulesError{Problems: []rules.Problem{{File: set.Name, Msg: err.Error()}}}
@@ -229,7 +230,7 @@ func (d *daemon) run(parent context.Context) error {
 		{"the check", d.check.run},
 		{"the exports", d.exports.run},
 		{"the fleet", d.runFleet},
-		{"the control socket", func(ctx context.Context) error { return control.Serve(ctx, d.opt.Listener, &api{d}) }},
+		{"the control socket", func(ctx context.Context) error { return control.Serve(ctx, d.opt.Listener, d.api) }},
 	}
 	d.refreshProtected(time.Now())
 	d.showAll(time.Now())

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
-	"stoplog/internal/control"
 	"stoplog/internal/detect"
 	"stoplog/internal/fleet"
-	"stoplog/internal/ledger"
 	"stoplog/internal/rules"
 )
 
@@ -155,26 +152,20 @@ func (d *daemon) ordered(o fleet.Order, now time.Time) {
 		if ttl == 0 || ttl > d.set.Block.Max {
 			ttl = d.set.Block.Max
 		}
-		var cs []ledger.Change
-		cs, err = d.ledger.BlockByHand(o.Prefix, ttl, o.Reason, o.Who(), now)
-		d.apply(cs, "")
+		_, err = d.block(o.Prefix, ttl, o.Reason, o.Who(), now)
 	case fleet.Unblock:
-		err = d.unblock(o.Prefix, o.Who(), now)
+		_, err = d.unblock(o.Prefix, o.Who(), now)
 	case fleet.Allow:
-		var l ledger.Lifted
-		l, err = d.ledger.Allow(o.Prefix, ttl, o.Reason, o.Who(), now)
-		d.lift(l, "allowed by "+o.Who())
-		d.tellPolicy()
+		err = d.allow(o.Prefix, ttl, o.Reason, o.Who(), now)
 	case fleet.Disallow:
-		_, err = d.ledger.Disallow(o.Prefix, o.Who(), now)
-		d.tellPolicy()
+		_, err = d.disallow(o.Prefix, o.Who(), now)
 	case fleet.Flag:
 		if !rules.FlagName(o.Flag) || ttl == 0 {
 			return
 		}
-		err = d.ledger.RaiseFlag(o.Flag, ttl, o.Reason, o.Who(), now)
+		err = d.raiseFlag(o.Flag, ttl, o.Reason, o.Who(), now)
 	case fleet.ClearFlag:
-		_, err = d.ledger.ClearFlag(o.Flag, o.Who(), now)
+		_, err = d.clearFlag(o.Flag, o.Who(), now)
 	}
 	d.dirty = true
 	if err != nil {
@@ -184,64 +175,11 @@ func (d *daemon) ordered(o fleet.Order, now time.Time) {
 	d.log.Info("fleet: order", "order", o.Kind.String(), "prefix", o.Prefix, "flag", o.Flag, "by", o.Who(), "reason", o.Reason)
 }
 
-// unblock lifts blocks and empties buckets, as the command does.
-func (d *daemon) unblock(p netip.Prefix, by string, now time.Time) error {
-	l, err := d.ledger.Unblock(p, by, now)
-	d.lift(l, "by "+by)
-	d.engine.Forget(p)
-	d.void(p, now)
-	return err
-}
-
 // void makes the node forget what was said about p up to now.
 func (d *daemon) void(p netip.Prefix, now time.Time) {
 	if d.fleet.node != nil {
 		d.fleet.node.Void(p, now.UnixNano())
 	}
-}
-
-// fleetStatus is the fleet as status shows it, nil without one.
-func (d *daemon) fleetStatus() *fleet.Status {
-	if d.fleet.node == nil {
-		return nil
-	}
-	s := d.fleet.node.Status()
-	s.Mode = d.set.Fleet.Mode
-	return &s
-}
-
-// explainFleet adds what other nodes say about p.
-func (d *daemon) explainFleet(e *control.Explanation, p netip.Prefix, now time.Time) {
-	if d.fleet.node == nil {
-		return
-	}
-	for _, x := range d.fleet.node.About(p, now.UnixNano()) {
-		var by []string
-		for _, s := range x.Shares {
-			by = append(by, fmt.Sprintf("%s %d", s.Node, s.Points))
-		}
-		e.Fleet = append(e.Fleet, fmt.Sprintf("%s %s: %d of more than %d points: %s", x.Shared.Rule, x.Prefix, x.Points, x.Shared.Capacity, strings.Join(by, ", ")))
-	}
-}
-
-// FleetOrder passes an operator's order to all nodes.
-func (x *api) FleetOrder(ctx context.Context, o fleet.Order) (control.Answer, error) {
-	return x.do(ctx, func(time.Time) (control.Answer, error) {
-		if x.d.fleet.node == nil {
-			return control.Answer{}, control.BadOrder("this machine is not in a fleet")
-		}
-		if err := x.d.fleet.node.Order(o); err != nil {
-			return control.Answer{}, control.BadOrder("%s", err)
-		}
-		return said(nil, "ordered on all nodes: %s %s%s", o.Kind, o.Flag, prefixText(o.Prefix))
-	})
-}
-
-func prefixText(p netip.Prefix) string {
-	if !p.IsValid() {
-		return ""
-	}
-	return p.String()
 }
 
 // runFleet carries entries until ctx ends.

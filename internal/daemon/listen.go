@@ -36,7 +36,7 @@ func (d *daemon) keepPage(ctx context.Context, at rules.Listener) {
 				d.warns(what, what+" speaks plain HTTP on "+l.Addr().String()+", reachable from other machines: tokens are sent unencrypted; put a proxy with TLS in front")
 			}
 			err = web.Serve(ctx, l, web.Options{
-				Daemon: &api{d}, Clients: at.Clients, Hosts: at.Hosts, Log: d.log,
+				Daemon: d.api, Clients: at.Clients, Hosts: at.Hosts, Log: d.log,
 				SessionFile: filepath.Join(d.opt.StateDir, sessionsName),
 				TokenFile:   cmp.Or(at.TokenFile, filepath.Join(cmp.Or(d.opt.TokensDir, d.opt.StateDir), TokensName)),
 			})

@@ -50,20 +50,20 @@ func (d *daemon) showAll(now time.Time) {
 	d.showPolicy(now)
 }
 
-// limit is what a block closes less than everything.
-func (d *daemon) limit(b ledger.Block) (l export.Limit) {
-	e := entryOf(b, d.set)
+// limitOf is what a block closes when it closes less than everything.
+func limitOf(b ledger.Block, set *rules.Set) (l export.Limit) {
+	e := entryOf(b, set)
 	if len(e.Ports) > 0 {
 		l.Ports = unique.Make(firewall.FormatPorts(e.Ports)).Value() // many blocks, few texts
 	}
 	if e.Action == firewall.Slow {
-		l.Rate = d.set.Firewall.SlowRate
+		l.Rate = set.Firewall.SlowRate
 	}
 	return l
 }
 
 func (d *daemon) listed(b ledger.Block) export.Entry {
-	return export.Entry{Prefix: b.Prefix, Until: b.Until, Rule: b.Rule, Count: b.Count, Points: b.Points, Limit: d.limit(b)}
+	return export.Entry{Prefix: b.Prefix, Until: b.Until, Rule: b.Rule, Count: b.Count, Points: b.Points, Limit: limitOf(b, d.set)}
 }
 
 // guardOf is what a list is for, as the rules say.
@@ -113,7 +113,7 @@ func (d *daemon) serveCheck(ctx context.Context, c rules.Check) {
 	})
 }
 
-// doors returns the use of the feed and the check, one sentence each.
+// listeners returns the use of the feed and the check, one sentence each.
 func (d *daemon) listeners() (ds []string) {
 	if f := d.feedNow.Load(); f != nil {
 		c := f.Counts()

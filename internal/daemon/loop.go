@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"stoplog/internal/api"
 	"stoplog/internal/detect"
 	"stoplog/internal/ledger"
 	"stoplog/internal/pipeline"
@@ -195,7 +196,7 @@ func (d *daemon) ask(ctx context.Context, f func()) error {
 	select {
 	case d.asks <- func() { f(); close(done) }:
 	case <-d.stopped:
-		return errStopping
+		return api.ErrStopping
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -203,7 +204,7 @@ func (d *daemon) ask(ctx context.Context, f func()) error {
 	case <-done:
 		return nil
 	case <-d.stopped:
-		return errStopping
+		return api.ErrStopping
 	}
 }
 

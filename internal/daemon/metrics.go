@@ -31,7 +31,7 @@ func (d *daemon) showMetrics(ctx context.Context, m rules.Metrics) {
 
 func (d *daemon) collector() *metrics.Collector {
 	return metrics.New(func(ctx context.Context) (metrics.Reading, error) {
-		s, err := (&api{d}).Status(ctx)
+		s, err := d.api.Status(ctx)
 		r := metrics.Reading{Status: s}
 		for _, n := range d.notifier.Stats() {
 			r.Notify = append(r.Notify, metrics.Notify{Name: n.Name, Sent: n.Sent, Failed: n.Failed, Waiting: n.Waiting})

@@ -15,6 +15,7 @@ import (
 // TestMetricsFollowTheRules moves the listener by a reload and ends it.
 func TestMetricsFollowTheRules(t *testing.T) {
 	d := &daemon{log: slog.New(slog.NewTextHandler(io.Discard, nil)), asks: make(chan func()), stopped: make(chan struct{})}
+	d.api = d.newAPI()
 	close(d.stopped) // nobody answers asks: the listener shows "down"
 	notifier, err := d.newNotifier(&rules.Set{})
 	if err != nil {
@@ -23,12 +24,12 @@ func TestMetricsFollowTheRules(t *testing.T) {
 	d.notifier = notifier
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	spot := newService(d.showMetrics)
-	go func() { done <- spot.run(ctx) }()
+	s := newService(d.showMetrics)
+	go func() { done <- s.run(ctx) }()
 	for _, name := range []string{"a.sock", "b.sock"} {
 		m := rules.Metrics{Listener: rules.Listener{Addr: filepath.Join(t.TempDir(), name)}}
-		spot.set(m)
-		spot.set(m) // again: nothing changes
+		s.set(m)
+		s.set(m) // again: nothing changes
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			for {
 				c, err := (&net.Dialer{}).DialContext(ctx, "unix", m.Addr)

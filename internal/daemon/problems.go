@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -66,3 +68,43 @@ func (d *daemon) warns(what, why string) {
 
 // well takes back what was said of what.
 func (d *daemon) well(what string) { d.problems.set(what, problem{}) }
+
+// trouble lists the current problems.
+func (d *daemon) trouble() []string {
+	var ts []string
+	w := d.reconciler.State()
+	for _, s := range slices.Concat([]string{w.Err, w.Full, w.Conflict, d.reloadErr, d.lockless(d.set)}, d.listErrs, d.tierErrs, d.lacks, d.problems.all(true)) {
+		if s != "" {
+			ts = append(ts, s)
+		}
+	}
+	for _, l := range d.opt.Leftovers {
+		if d.opt.DryRun {
+			break // what an earlier run blocked is a note
+		}
+		ts = append(ts, "blocks of a firewall backend that is no longer in use may still drop packets: "+l)
+	}
+	if d.saveErr != nil {
+		ts = append(ts, "state is not saved: "+d.saveErr.Error())
+	}
+	for _, h := range d.ledger.Health() {
+		if d.saveErr == nil || !strings.Contains(d.saveErr.Error(), h) {
+			ts = append(ts, h)
+		}
+	}
+	if n := d.runner.Dropped.Load(); n > 0 {
+		ts = append(ts, fmt.Sprintf("%d programs of exec answers were not started: too many were waiting", n))
+	}
+	return append(ts, d.notifyTrouble()...)
+}
+
+// allNotes lists what does not degrade the daemon but should be known.
+func (d *daemon) allNotes() []string {
+	ns := slices.Clone(d.notes)
+	for _, l := range d.opt.Leftovers {
+		if d.opt.DryRun {
+			ns = append(ns, "blocks of an earlier run are still in place: "+l)
+		}
+	}
+	return append(ns, d.problems.all(false)...)
+}

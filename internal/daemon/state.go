@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"encoding/json"
-	"errors"
 	"runtime/debug"
 	"time"
 
@@ -10,9 +9,6 @@ import (
 	"stoplog/internal/firewall"
 	"stoplog/internal/ledger"
 )
-
-// errStopping answers what is asked of a daemon that is about to end.
-var errStopping = errors.New("stoplog is stopping")
 
 // Names of the parts of a snapshot.
 const (
@@ -82,7 +78,7 @@ func (d *daemon) adopt(found []firewall.Entry, now time.Time) {
 		d.note(err.Error())
 	}
 	if n > 0 {
-		d.note(counted(n, "block") + " found in the firewall but not in the state: adopted")
+		d.note(detect.Quantity(n, "block") + " found in the firewall but not in the state: adopted")
 		d.showAll(now)
 		d.save(now)
 	}

@@ -12,75 +12,23 @@ import (
 
 	"stoplog/internal/control"
 	"stoplog/internal/ledger"
+	"stoplog/internal/trend"
 )
 
-func TestLastHour(t *testing.T) {
+// TestNewBlocksAreCounted: a block that is renewed or lifted is not a new one.
+func TestNewBlocksAreCounted(t *testing.T) {
 	var r trends
-	begin := time.Date(2026, 11, 20, 9, 0, 30, 0, time.UTC)
+	now := time.Date(2026, 11, 20, 9, 0, 30, 0, time.UTC)
 	set := func(fresh bool) ledger.Change {
 		return ledger.Change{Op: ledger.Set, New: fresh, Block: ledger.Block{Prefix: netip.MustParsePrefix("192.0.2.0/28")}}
 	}
-	r.read(begin, 5, 3)
-	r.read(begin.Add(20*time.Second), 2, 1)
-	r.blocked(begin, []ledger.Change{set(true), set(false), {Op: ledger.Lift, New: true}})
-	r.read(begin.Add(time.Minute), 1, 1)
-	for _, c := range []struct {
-		name  string
-		at    time.Time
-		index int
-		want  control.Minute
-	}{
-		{"the first minute", begin.Add(time.Minute), 58, control.Minute{Lines: 7, Events: 4, Blocks: 1}},
-		{"the minute that runs", begin.Add(time.Minute), 59, control.Minute{Lines: 1, Events: 1}},
-		{"a quiet one", begin.Add(5 * time.Minute), 59, control.Minute{}},
-		{"the hour's oldest", begin.Add(59 * time.Minute), 0, control.Minute{Lines: 7, Events: 4, Blocks: 1}},
-		{"forgotten after the hour", begin.Add(60 * time.Minute), 59, control.Minute{}},
-	} {
-		ms := r.last(c.at)
-		if len(ms) != liveMinutes {
-			t.Fatalf("%s: %d minutes, want %d", c.name, len(ms), liveMinutes)
-		}
-		got := ms[c.index]
-		if want := c.at.Truncate(time.Minute).Add(time.Duration(c.index-59) * time.Minute); !got.At.Equal(want) {
-			t.Errorf("%s: it is of %s, want %s", c.name, got.At, want)
-		}
-		got.At = time.Time{}
-		if got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
-	}
-	day := begin.AddDate(0, 0, 1)
-	r.read(day, 9, 9) // the same place of the ring
-	if m := r.last(day)[59]; m.Lines != 9 {
-		t.Errorf("a day later the minute holds %d lines, want 9", m.Lines)
-	}
-}
-
-func TestWanted(t *testing.T) {
-	b := ledger.Block{Prefix: netip.MustParsePrefix("192.0.2.16/28"), Rule: "ssh-login", Reason: "Bad Bots", Service: "sshd"}
-	hand := ledger.Block{Prefix: netip.MustParsePrefix("2001:db8::/64"), By: "page:anna"}
-	for _, c := range []struct {
-		search string
-		b      ledger.Block
-		want   bool
-	}{
-		{"", b, true},
-		{" 192.0.2.17 ", b, true},
-		{"192.0.2.1", b, false},
-		{"192.0.2.0/24", b, true},
-		{"SSH", b, true},
-		{"bots", b, true},
-		{"192.0.2.", b, true},
-		{"nginx", b, false},
-		{"by hand", b, false},
-		{"by hand", hand, true},
-		{"anna", hand, true},
-		{"2001:db8::7", hand, true},
-		{"\x00%s<script>", hand, false},
-	} {
-		if got := wanted(c.search)(&c.b); got != c.want {
-			t.Errorf("wanted(%s, %q) = %v, want %v", c.b.Prefix, c.search, got, c.want)
-		}
+	r.read(now, 5, 3)
+	r.read(now, 2, 1)
+	r.blocked(now, []ledger.Change{set(true), set(false), {Op: ledger.Lift, New: true}})
+	var got trend.Count
+	r.Read(trend.Minute, trend.All, now.Truncate(time.Minute), 1, func(_ int, _ trend.Series, c trend.Count) { got = c })
+	if want := (trend.Count{Lines: 7, Events: 4, Blocks: 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
@@ -104,8 +52,8 @@ func TestTrendsStay(t *testing.T) {
 	}
 	x.until(t, "block", func(s control.Status) bool { return s.Blocks == 1 })
 	for _, when := range []string{"before", "after"} {
-		for _, unit := range []string{"minute", "hour", "day"} {
-			got, err := x.c.Trend(t.Context(), control.TrendQuery{Unit: unit, From: time.Now().Add(-3 * trendUnits[unit].Length()), Bins: 4})
+		for unit, long := range map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour} {
+			got, err := x.c.Trend(t.Context(), control.TrendQuery{Unit: unit, From: time.Now().Add(-3 * long), Bins: 4})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,6 +71,13 @@ func TestTrendsStay(t *testing.T) {
 			t.Errorf("%+v: got error %v, want that of an invalid request", q, err)
 		}
 	}
+}
+
+func sum(ns []uint32) (n uint32) {
+	for _, x := range ns {
+		n += x
+	}
+	return n
 }
 
 // until waits for a status.

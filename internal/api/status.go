@@ -1,4 +1,4 @@
-package daemon
+package api
 
 import (
 	"context"
@@ -16,27 +16,21 @@ import (
 	"stoplog/internal/rules"
 )
 
-func (x *api) List(ctx context.Context) (bs []control.Block, err error) {
-	err = x.d.ask(ctx, func() {
-		live := x.d.ledger.List(time.Now())
-		bs = make([]control.Block, len(live))
-		for i, b := range live {
-			bs[i] = x.d.shown(b)
-		}
-	})
+func (x *API) List(ctx context.Context) (bs []control.Block, err error) {
+	err = x.loop.Ask(ctx, func(s State) { bs = x.allShown(s, s.Ledger.List(time.Now())) })
 	return bs, err
 }
 
 // shown is a block as the administrator sees it.
-func (d *daemon) shown(b ledger.Block) control.Block {
+func (x *API) shown(s State, b ledger.Block) control.Block {
 	rule := b.Rule
 	if rule == "" {
 		rule = "by hand"
 	}
-	l := d.limit(b)
+	l := s.Limit(b)
 	return control.Block{
 		Prefix: b.Prefix.String(), Rule: rule, Since: b.Since.UTC(), Until: b.Until.UTC(), Count: b.Count, Points: b.Points, Reason: reason(b),
-		Backend: d.backendName(), By: b.By, Action: b.Action, Strikes: b.Strikes, Evidence: b.Evidence, Partial: b.Partial,
+		Backend: x.opt.Backend, By: b.By, Action: b.Action, Strikes: b.Strikes, Evidence: b.Evidence, Partial: b.Partial,
 		Source: b.Source, Line: b.Line, Limited: l != export.Limit{}, Ports: l.List(), Rate: l.Rate, Except: printed(b.Except),
 	}
 }
@@ -66,45 +60,41 @@ func reason(b ledger.Block) string {
 	return s
 }
 
-func (x *api) Status(ctx context.Context) (s control.Status, err error) {
-	err = x.d.ask(ctx, func() { s = x.d.status(time.Now()) })
+func (x *API) Status(ctx context.Context) (s control.Status, err error) {
+	err = x.loop.Ask(ctx, func(st State) { s = x.status(st, time.Now()) })
 	return s, err
 }
 
-func (d *daemon) status(now time.Time) control.Status {
-	es := d.engine.Stats()
-	ls := d.ledger.Stats()
+func (x *API) status(st State, now time.Time) control.Status {
+	h := x.loop.Health()
+	es := st.Engine.Stats()
+	ls := st.Ledger.Stats()
 	s := control.Status{
-		Version: d.opt.Version, PID: os.Getpid(), Started: d.started.UTC(), State: "ok", DryRun: d.opt.DryRun,
-		Trouble: d.trouble(), Notes: append([]string{}, d.notes...), Rules: d.set.Name, Rights: d.opt.Rights,
+		Version: x.opt.Version, PID: os.Getpid(), Started: x.opt.Started.UTC(), State: "ok", DryRun: x.opt.DryRun,
+		Trouble: h.Trouble, Notes: append([]string{}, h.Notes...), Rules: st.Rules.Name, Rights: x.opt.Rights,
 		Blocks: ls.Blocks, KnownGood: ls.Known,
-		Flags: d.flags(now), MemoryKiB: memoryKiB(),
+		Flags: st.flags(now), MemoryKiB: memoryKiB(),
 	}
 	switch {
 	case len(s.Trouble) > 0:
 		s.State = "degraded"
-	case d.recovering:
+	case h.Recovering:
 		s.State = "recovering"
 	}
-	if proxy, ok := d.machine.Suspect(); ok {
+	if proxy, ok := st.Machine.Suspect(); ok {
 		s.Notes = append(s.Notes, proxy)
 	}
-	for _, l := range d.opt.Leftovers {
-		if d.opt.DryRun {
-			s.Notes = append(s.Notes, "blocks of an earlier run are still in place: "+l)
-		}
+	if !h.SavedAt.IsZero() {
+		s.SavedAt = &h.SavedAt
 	}
-	if !d.savedAt.IsZero() {
-		s.SavedAt = &d.savedAt
+	if !h.ReloadedAt.IsZero() {
+		s.ReloadedAt = &h.ReloadedAt
 	}
-	if !d.reloadedAt.IsZero() {
-		s.ReloadedAt = &d.reloadedAt
-	}
-	s.Doors = d.listeners()
-	d.addSources(&s)
+	s.Doors = h.Listeners
+	st.addSources(&s)
 	for _, r := range es.Rules {
 		mode := ""
-		if x := d.set.Find(r.Name); x != nil && x.Observe {
+		if rule := st.Rules.Find(r.Name); rule != nil && rule.Observe {
 			mode = "observe"
 		}
 		s.RuleStats = append(s.RuleStats, control.RuleStatus{Name: r.Name, Mode: mode, Matched: r.Matched, Breaches: r.Breached})
@@ -112,44 +102,43 @@ func (d *daemon) status(now time.Time) control.Status {
 		s.BucketCap += r.Max
 		s.Evicted += r.Evicted
 	}
-	d.addWalls(&s)
-	s.Notes = append(s.Notes, d.problems.all(false)...)
+	x.addFirewall(st, &s)
 	return s
 }
 
-func (d *daemon) addSources(s *control.Status) {
+func (st State) addSources(s *control.Status) {
 	ready := map[string]string{}
-	for _, src := range d.set.Sources {
+	for _, src := range st.Rules.Sources {
 		ready[src.Path] = src.Ready
 	}
-	for _, st := range d.sources.Status() {
-		o := d.machine.Stats(st.Name)
-		why := st.Why
-		if st.Polled {
+	for _, src := range st.Sources.Status() {
+		o := st.Machine.Stats(src.Name)
+		why := src.Why
+		if src.Polled {
 			why = strings.TrimSpace(why + " polled")
 		}
-		for _, n := range st.Notes {
+		for _, n := range src.Notes {
 			why = strings.TrimSpace(why + " " + n)
 		}
 		s.Sources = append(s.Sources, control.SourceStatus{
-			Name: st.Name, State: string(st.State), Why: why, Lines: o.Lines, Events: o.Events, Cut: o.Cut, Doubted: o.Doubted,
+			Name: src.Name, State: string(src.State), Why: why, Lines: o.Lines, Events: o.Events, Cut: o.Cut, Doubted: o.Doubted,
 			Foreign: o.Foreign, Foreigner: o.Foreigner, OverLimit: o.OverLimit, OverLimitOf: o.OverLimitOf,
-			LagByte: st.Lag, SkewMs: o.Skew.Milliseconds(), Ready: ready[st.Name],
+			LagByte: src.Lag, SkewMs: o.Skew.Milliseconds(), Ready: ready[src.Name],
 		})
 		s.Lines += o.Lines
 		s.Events += o.Events
 		if o.Doubted != 0 {
-			s.Notes = append(s.Notes, fmt.Sprintf("%s: %d events not counted because a client may have forged their lines", st.Name, o.Doubted))
+			s.Notes = append(s.Notes, fmt.Sprintf("%s: %d events not counted because a client may have forged their lines", src.Name, o.Doubted))
 		}
 		if o.Skew != 0 {
-			s.Notes = append(s.Notes, fmt.Sprintf("%s: timestamps are %s off the clock; its lines count when they arrive", st.Name, rules.FormatDuration(o.Skew.Abs().Round(time.Second))))
+			s.Notes = append(s.Notes, fmt.Sprintf("%s: timestamps are %s off the clock; its lines count when they arrive", src.Name, rules.FormatDuration(o.Skew.Abs().Round(time.Second))))
 		}
 	}
 	s.Unknown = s.Lines - min(s.Events, s.Lines)
 }
 
-func (d *daemon) addWalls(s *control.Status) {
-	w := d.reconciler.State()
+func (x *API) addFirewall(st State, s *control.Status) {
+	w := st.Firewall.State()
 	state := "ok"
 	switch {
 	case w.Err != "":
@@ -159,12 +148,16 @@ func (d *daemon) addWalls(s *control.Status) {
 	case w.Full != "":
 		state = w.Full
 	}
-	why := d.opt.WallWhy
+	why := x.opt.BackendWhy
 	if !w.Restored.IsZero() {
 		why = strings.TrimSpace(why + "; restored at " + w.Restored.Format(time.TimeOnly) + " after another program changed it")
 	}
-	s.Fleet = d.fleetStatus()
-	s.Backends = []control.WallStatus{{Name: d.backendName(), State: state, Why: why, Entries: s.Blocks}}
+	if st.Fleet != nil {
+		f := st.Fleet.Status()
+		f.Mode = st.Rules.Fleet.Mode
+		s.Fleet = &f
+	}
+	s.Backends = []control.WallStatus{{Name: x.opt.Backend, State: state, Why: why, Entries: s.Blocks}}
 	s.Notes = append(s.Notes, w.Notes...)
 }
 

@@ -1,4 +1,4 @@
-package daemon
+package api
 
 import (
 	"context"
@@ -29,48 +29,46 @@ type liveLook struct {
 	fullest []control.Level
 }
 
-func (x *api) Live(ctx context.Context) (l control.Live, err error) {
-	err = x.d.ask(ctx, func() { l = x.d.lively(time.Now()) })
+func (x *API) Live(ctx context.Context) (l control.Live, err error) {
+	err = x.loop.Ask(ctx, func(s State) { l = x.lively(s, time.Now()) })
 	return l, err
 }
 
-func (d *daemon) lively(now time.Time) control.Live {
-	if d.live.fullest == nil || now.Sub(d.live.at) >= lookAgain || now.Before(d.live.at) {
+func (x *API) lively(s State, now time.Time) control.Live {
+	if x.live.fullest == nil || now.Sub(x.live.at) >= lookAgain || now.Before(x.live.at) {
 		levels := []control.Level{}
-		for _, l := range d.engine.Fullest(maxLooked, now.UnixNano()) {
+		for _, l := range s.Engine.Fullest(maxLooked, now.UnixNano()) {
 			if len(levels) == maxFullest {
 				break
 			}
-			if l.Level > 0 && !d.standing(l.Prefix, now) {
+			if l.Level > 0 && !s.standing(l.Prefix, now) {
 				levels = append(levels, control.Level{Rule: l.Rule, Key: l.Key, Level: float64(l.Level), Capacity: l.Capacity})
 			}
 		}
-		d.live = liveLook{now, levels}
+		x.live = liveLook{now, levels}
 	}
-	return control.Live{Now: now.UTC(), Minutes: d.trends.last(now), Fullest: d.live.fullest}
+	return control.Live{Now: now.UTC(), Minutes: lastHour(x.loop.Trends(now), now), Fullest: x.live.fullest}
 }
 
 // standing reports whether all of p is blocked; never of a bucket that is not
 // of a prefix.
-func (d *daemon) standing(p netip.Prefix, now time.Time) bool {
-	return p.IsValid() && slices.ContainsFunc(d.ledger.Covering(p.Addr(), now), func(b ledger.Block) bool { return covers(b.Prefix, p) })
+func (s State) standing(p netip.Prefix, now time.Time) bool {
+	return p.IsValid() && slices.ContainsFunc(s.Ledger.Covering(p.Addr(), now), func(b ledger.Block) bool { return covers(b.Prefix, p) })
 }
 
 // Find looks through all blocks on the loop, but copies only what it gives.
-func (x *api) Find(ctx context.Context, q control.BlockQuery) (control.BlockPage, error) {
+func (x *API) Find(ctx context.Context, q control.BlockQuery) (control.BlockPage, error) {
 	limit := min(q.Limit, maxFound)
 	if limit <= 0 {
 		limit = 100
 	}
-	var page []ledger.Block
 	p := control.BlockPage{Blocks: []control.Block{}}
 	want := wanted(q.Search)
-	err := x.d.ask(ctx, func() {
-		page, p.Matches, p.Total = x.d.ledger.Newest(time.Now(), want, min(q.Offset, maxOffset), limit)
+	err := x.loop.Ask(ctx, func(s State) {
+		var page []ledger.Block
+		page, p.Matches, p.Total = s.Ledger.Newest(time.Now(), want, min(q.Offset, maxOffset), limit)
+		p.Blocks = x.allShown(s, page)
 	})
-	for _, b := range page {
-		p.Blocks = append(p.Blocks, x.d.shown(b))
-	}
 	return p, err
 }
 

@@ -1,4 +1,4 @@
-package daemon
+package api
 
 import (
 	"context"
@@ -32,10 +32,10 @@ func Walk(set *rules.Set, name string, q control.LineQuery, now time.Time) (cont
 }
 
 // Walk is the same with the live buckets, which it does not change.
-func (x *api) Walk(ctx context.Context, q control.LineQuery) (a control.Walk, err error) {
-	if e := x.d.ask(ctx, func() {
-		w := walker{set: x.d.set, engine: x.d.engine, gate: x.d.ledger}
-		a, err = w.walk(q, x.d.set.Name, time.Now())
+func (x *API) Walk(ctx context.Context, q control.LineQuery) (a control.Walk, err error) {
+	if e := x.loop.Ask(ctx, func(s State) {
+		w := walker{set: s.Rules, engine: s.Engine, gate: s.Ledger}
+		a, err = w.walk(q, s.Rules.Name, time.Now())
 		a.Live = true
 	}); e != nil {
 		return a, e

@@ -1,4 +1,4 @@
-package daemon
+package api
 
 import (
 	"context"
@@ -23,20 +23,20 @@ const (
 	nearBits6 = 48
 )
 
-func (x *api) Explain(ctx context.Context, text string) (control.Explanation, error) {
+func (x *API) Explain(ctx context.Context, text string) (control.Explanation, error) {
 	p, err := target(text)
 	if err != nil {
 		return control.Explanation{}, err
 	}
 	var e control.Explanation
-	if err = x.d.ask(ctx, func() { e = x.d.explain(p, time.Now()) }); err != nil {
+	if err = x.loop.Ask(ctx, func(s State) { e = x.explain(s, p, time.Now()) }); err != nil {
 		return e, err
 	}
-	e.History, err = x.d.history(ledger.Query{Prefix: addr.OfPrefix(p), Max: maxHistory})
+	e.History, err = x.history(ledger.Query{Prefix: addr.OfPrefix(p), Max: maxHistory})
 	return e, err
 }
 
-func (d *daemon) explain(p netip.Prefix, now time.Time) control.Explanation {
+func (x *API) explain(s State, p netip.Prefix, now time.Time) control.Explanation {
 	e := control.Explanation{Addr: p.Addr().String()}
 	if !p.IsSingleIP() {
 		e.Prefix = p.String()
@@ -45,8 +45,8 @@ func (d *daemon) explain(p netip.Prefix, now time.Time) control.Explanation {
 	if client != p {
 		e.Advice = append(e.Advice, fmt.Sprintf("It belongs to the IPv4 client %s, and is counted and blocked as that address.", shown(client)))
 	}
-	d.explainBlocks(&e, client, now)
-	for _, entry := range d.allowed(now) {
+	x.explainBlocks(s, &e, client, now)
+	for _, entry := range s.allowed(now) {
 		a, err := target(entry.Prefix)
 		switch {
 		case err != nil:
@@ -57,17 +57,17 @@ func (d *daemon) explain(p netip.Prefix, now time.Time) control.Explanation {
 		}
 	}
 	if p.IsSingleIP() {
-		for _, k := range d.ledger.KnownLogins(p.Addr(), now) {
+		for _, k := range s.Ledger.KnownLogins(p.Addr(), now) {
 			e.KnownGood = append(e.KnownGood, fmt.Sprintf("login to %s, last %s", k.Service, k.Last.UTC().Format(time.RFC3339)))
 		}
 	}
-	for _, l := range d.engine.Levels(p.Addr(), now.UnixNano()) {
+	for _, l := range s.Engine.Levels(p.Addr(), now.UnixNano()) {
 		if covers(l.Prefix, client) {
 			e.Levels = append(e.Levels, control.Level{Rule: l.Rule, Key: l.Key, Level: float64(l.Level), Capacity: l.Capacity})
 		}
 	}
-	d.explainFleet(&e, client, now)
-	d.explainRules(&e)
+	s.explainFleet(&e, client, now)
+	s.explainRules(&e)
 	e.Advice = append(e.Advice, advice(e, shown(p))...)
 	return e
 }
@@ -84,20 +84,20 @@ func shown(p netip.Prefix) string {
 }
 
 // explainBlocks finds what is blocked around, inside and beside p.
-func (d *daemon) explainBlocks(e *control.Explanation, p netip.Prefix, now time.Time) {
-	for _, b := range d.ledger.Covering(p.Addr(), now) {
+func (x *API) explainBlocks(s State, e *control.Explanation, p netip.Prefix, now time.Time) {
+	for _, b := range s.Ledger.Covering(p.Addr(), now) {
 		if b.Prefix.Bits() > p.Bits() {
 			continue // inside
 		}
-		if slices.ContainsFunc(b.Except, func(x netip.Prefix) bool { return covers(x, p) }) {
+		if slices.ContainsFunc(b.Except, func(q netip.Prefix) bool { return covers(q, p) }) {
 			e.Advice = append(e.Advice, fmt.Sprintf("It passes inside the block of %s: somebody logged in from it lately.", b.Prefix))
 			continue
 		}
-		e.Blocked = append(e.Blocked, d.shown(b))
+		e.Blocked = append(e.Blocked, x.shown(s, b))
 	}
 	if !p.IsSingleIP() {
-		inside, n, _ := d.ledger.Newest(now, func(b *ledger.Block) bool { return b.Prefix != p && covers(p, b.Prefix) }, 0, maxInside)
-		e.Inside, e.InsideTotal = d.allShown(inside), n
+		inside, n, _ := s.Ledger.Newest(now, func(b *ledger.Block) bool { return b.Prefix != p && covers(p, b.Prefix) }, 0, maxInside)
+		e.Inside, e.InsideTotal = x.allShown(s, inside), n
 	}
 	bits := nearBits4
 	if p.Addr().Is6() {
@@ -107,22 +107,22 @@ func (d *daemon) explainBlocks(e *control.Explanation, p netip.Prefix, now time.
 		return
 	}
 	network := netip.PrefixFrom(p.Addr(), bits).Masked()
-	near, n, _ := d.ledger.Newest(now, func(b *ledger.Block) bool { return covers(network, b.Prefix) && !b.Prefix.Overlaps(p) }, 0, maxInside)
-	if e.Near, e.NearTotal = d.allShown(near), n; n > 0 {
+	near, n, _ := s.Ledger.Newest(now, func(b *ledger.Block) bool { return covers(network, b.Prefix) && !b.Prefix.Overlaps(p) }, 0, maxInside)
+	if e.Near, e.NearTotal = x.allShown(s, near), n; n > 0 {
 		e.NearNet = network.String()
 	}
 }
 
-func (d *daemon) allShown(bs []ledger.Block) []control.Block {
+func (x *API) allShown(s State, bs []ledger.Block) []control.Block {
 	out := make([]control.Block, len(bs))
 	for i, b := range bs {
-		out[i] = d.shown(b)
+		out[i] = x.shown(s, b)
 	}
 	return out
 }
 
 // explainRules adds the rules that block or have counted what is explained.
-func (d *daemon) explainRules(e *control.Explanation) {
+func (s State) explainRules(e *control.Explanation) {
 	var names []string
 	for _, b := range slices.Concat(e.Blocked, e.Inside) {
 		names = append(names, b.Rule)
@@ -134,7 +134,7 @@ func (d *daemon) explainRules(e *control.Explanation) {
 	}
 	seen := map[string]bool{}
 	for _, name := range names {
-		r := d.set.Find(name)
+		r := s.Rules.Find(name)
 		if r == nil || seen[name] {
 			continue
 		}
@@ -144,6 +144,20 @@ func (d *daemon) explainRules(e *control.Explanation) {
 			t.Where = fmt.Sprintf("%s:%d", r.File, r.Line)
 		}
 		e.Rules = append(e.Rules, t)
+	}
+}
+
+// explainFleet adds what other nodes say about p.
+func (s State) explainFleet(e *control.Explanation, p netip.Prefix, now time.Time) {
+	if s.Fleet == nil {
+		return
+	}
+	for _, x := range s.Fleet.About(p, now.UnixNano()) {
+		var by []string
+		for _, s := range x.Shares {
+			by = append(by, fmt.Sprintf("%s %d", s.Node, s.Points))
+		}
+		e.Fleet = append(e.Fleet, fmt.Sprintf("%s %s: %d of more than %d points: %s", x.Shared.Rule, x.Prefix, x.Points, x.Shared.Capacity, strings.Join(by, ", ")))
 	}
 }
 

@@ -104,7 +104,7 @@ func blockCmd(e *env) *cobra.Command {
 
 func unblockCmd(e *env) *cobra.Command {
 	var f orderFlags
-	var yes bool
+	var yes, all bool
 	c := withJSON(e, &cobra.Command{
 		Use:     "unblock ADDR|PREFIX…",
 		Aliases: []string{"unban"},
@@ -114,11 +114,20 @@ buckets. If that is more than one block, unblock asks on a terminal; elsewhere
 it needs --yes.
 
 ` + targetsHelp,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if all {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.MinimumNArgs(1)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if all {
+				return runUnblockAll(c.Context(), e, &f, yes)
+			}
 			return runUnblock(c.Context(), e, &f, args, yes)
 		},
 	})
+	c.Flags().BoolVar(&all, "all", false, "lift every block")
 	c.Flags().StringVar(&f.reason, "reason", "", "reason, for the audit trail")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask, however many blocks are lifted")
 	return c
@@ -206,6 +215,32 @@ func runUnblock(ctx context.Context, e *env, f *orderFlags, args []string, yes b
 	defer c.Close()
 	if !yes {
 		if err := confirmUnblock(ctx, e, c, orders, slices.Contains(args, "-")); err != nil {
+			return err
+		}
+	}
+	return giveAll(ctx, e, c, orders, (*control.Client).Unblock)
+}
+
+// runUnblockAll lifts every block, of the address families that have any.
+func runUnblockAll(ctx context.Context, e *env, f *orderFlags, yes bool) error {
+	c := e.client()
+	defer c.Close()
+	blocks, err := c.List(ctx)
+	if err != nil {
+		return err
+	}
+	var orders []control.Order
+	for _, target := range []string{"0.0.0.0/0", "::/0"} {
+		v6 := target == "::/0"
+		if slices.ContainsFunc(blocks, func(b control.Block) bool { return strings.Contains(b.Prefix, ":") == v6 }) {
+			orders = append(orders, control.Order{Target: target, Reason: f.reason})
+		}
+	}
+	if len(orders) == 0 {
+		return answer(e, "", control.Answer{Lines: []string{"nothing is blocked"}}, nil)
+	}
+	if !yes {
+		if err := confirmUnblock(ctx, e, c, orders, false); err != nil {
 			return err
 		}
 	}

@@ -15,10 +15,18 @@ import (
 
 func statusCmd(e *env) *cobra.Command {
 	return withJSON(e, &cobra.Command{
-		Use:   "status",
-		Short: "Show the daemon's state: sources, rules, firewall, problems",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return runStatus(c.Context(), e) },
+		Use:   "status [RULE]",
+		Short: "Show the daemon's state, or that of one rule: sources, rules, firewall, problems",
+		Long: `Show the daemon's state: its sources, rules, firewall and problems. With the
+name of a rule (an imported jail's is the same), show what it matched and blocks.`,
+		Example: "  stoplog status\n  stoplog status sshd",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return runStatusOf(c.Context(), e, args[0])
+			}
+			return runStatus(c.Context(), e)
+		},
 	})
 }
 

@@ -76,6 +76,9 @@ func (f *Filter) Session(zone *time.Location) *Session {
 	return &Session{f: f, zone: zone}
 }
 
+// Time is the date of the last line that had one, Unix ns; 0: none had.
+func (s *Session) Time() int64 { return s.last }
+
 // Stateful reports whether lines depend on the lines before them.
 func (f *Filter) Stateful() bool {
 	if f.MaxLines > 1 || f.prefix != nil && f.prefix.program.names["mlfid"] != 0 {

@@ -75,7 +75,6 @@ var (
 	errBehind    = errors.New("a lookbehind must have a fixed width")
 	errChecks    = fmt.Errorf("more than %d different assertions", maxChecks)
 	errConds     = errors.New("more than six groups are asked for in conditions")
-	errCondLook  = errors.New("a condition in a lookaround on a group outside of it is not supported")
 	errManyPaths = errors.New("a lookbehind has too many alternatives")
 )
 

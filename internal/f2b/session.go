@@ -167,14 +167,6 @@ type match struct {
 	loc  []int
 }
 
-func (m *match) group(name string) []byte {
-	g := m.e.Regex.program.names[name]
-	if g == 0 || m.loc[2*g] < 0 {
-		return nil
-	}
-	return m.text[m.loc[2*g]:m.loc[2*g+1]]
-}
-
 // read is Filter.findFailure of fail2ban's server/filter.py.
 func (s *Session) read(text []byte, now time.Time) (Failure, Verdict, *match) {
 	f := s.f

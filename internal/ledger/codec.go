@@ -19,14 +19,6 @@ func (w *writer) text(s string) {
 	w.int(int64(len(s)))
 	w.b = append(w.b, s...)
 }
-func (w *writer) bool(v bool) {
-	if v {
-		w.int(1)
-	} else {
-		w.int(0)
-	}
-}
-func (w *writer) time(t time.Time) { w.int(t.UnixNano()) }
 func (w *writer) key(k pkey) {
 	w.int(int64(k.n))
 	w.int(int64(k.hi))

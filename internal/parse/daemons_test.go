@@ -35,18 +35,6 @@ func parseOne(tb testing.TB, p *Parser, line string) (Event, bool) {
 	return ev, ok
 }
 
-// say prints what matters of an event.
-func sayEvent(ev *Event, ok bool) string {
-	if !ok {
-		return "-"
-	}
-	addr := "-"
-	if ev.Addr.IsValid() {
-		addr = ev.Addr.String()
-	}
-	return fmt.Sprintf("%s %s %s kind=%s user=%q count=%d", ev.Service, ev.Outcome, addr, ev.Kind, ev.User, ev.Count)
-}
-
 // daemonCase is one line, alone, and what is to be read of it.
 type daemonCase struct {
 	line, want string

@@ -93,18 +93,6 @@ func tuned(t testing.TB, o Options, set *rules.Set, text string) *Report {
 	return r
 }
 
-func value(r *Report, what string) string {
-	if r.Proposal < 0 {
-		return "none"
-	}
-	for _, c := range r.Tried[r.Proposal].Changes {
-		if c.What == what {
-			return c.To
-		}
-	}
-	return "as it is"
-}
-
 // TestKnownOptimum: attackers come every three minutes, so a leak of a minute
 // never blocks them, and people fail four times at most. What is proposed must
 // have a leak of more than three minutes and room for four failures.

@@ -268,13 +268,6 @@ func (w *Wall) Check(ctx context.Context) error {
 	})
 }
 
-func famIndex(v6 bool) int {
-	if v6 {
-		return 1
-	}
-	return 0
-}
-
 // Teardown removes our chains and the jumps to them.
 func (w *Wall) Teardown(ctx context.Context) error {
 	return w.EachFamily(ctx, func(f *Family) error { return f.teardown() })

@@ -27,24 +27,33 @@ type replayOptions struct {
 	fleet        string
 
 	service, format string
+
+	journal []string
 }
+
+// journalOfSources is the value of --journal without one.
+const journalOfSources = "sources"
 
 func replayCmd(e *env) *cobra.Command {
 	var o replayOptions
 	c := withJSON(e, &cobra.Command{
-		Use:   "replay FILE…|-",
+		Use:   "replay [FILE…|-]",
 		Short: "Show what the rules would have done with past logs",
 		Long: `Show what the rules would have done with past logs: blocks, reports of observing
 rules, flags, lockdowns, notifications and programs, and then a summary of each
 rule with the honest sources that it would have hit. Nothing is changed. Rotated
 and compressed files are sorted by the time of their content.`,
 		Example: `  stoplog replay /var/log/auth.log*
+  stoplog replay --journal --since 7d
   stoplog replay --as /var/log/nginx/access.log copy-of-access.log
   stoplog replay --against new-rules.yaml /var/log/auth.log*
   stoplog replay --fleet /srv/logs`,
 		Args: func(c *cobra.Command, args []string) error {
 			if o.fleet != "" {
 				return cobra.NoArgs(c, args)
+			}
+			if o.journal != nil {
+				return nil
 			}
 			return cobra.MinimumNArgs(1)(c, args)
 		},
@@ -62,6 +71,8 @@ and compressed files are sorted by the time of their content.`,
 // inputFlags are the flags about what is read.
 func (o *replayOptions) inputFlags(c *cobra.Command) {
 	f := c.Flags()
+	f.StringSliceVar(&o.journal, "journal", nil, "also read the systemd journal: what the rules' sources read of it, or these units")
+	f.Lookup("journal").NoOptDefVal = journalOfSources
 	f.StringVar(&o.since, "since", "", "ignore earlier lines: 24h, 7d, 2026-11-20 or 2026-11-20T09:00:00Z")
 	f.StringVar(&o.until, "until", "", "ignore lines from this time on, written like --since")
 	f.StringVar(&o.as, "as", "", "read the files as this source of the rules: its format, service, zone and client")
@@ -75,7 +86,7 @@ func runReplay(ctx context.Context, e *env, o replayOptions, files []string) err
 	if set == nil {
 		return e.rulesError(problems)
 	}
-	ro, err := o.settings(e, files, time.Now())
+	ro, err := o.settings(e, set, files, time.Now())
 	if err != nil {
 		return err
 	}
@@ -116,7 +127,7 @@ func runReplay(ctx context.Context, e *env, o replayOptions, files []string) err
 }
 
 // settings are the options of a replay, without its rules.
-func (o replayOptions) settings(e *env, files []string, now time.Time) (ro replay.Options, err error) {
+func (o replayOptions) settings(e *env, set *rules.Set, files []string, now time.Time) (ro replay.Options, err error) {
 	zone, err := location(o.zone)
 	if err != nil {
 		return ro, err
@@ -133,6 +144,15 @@ func (o replayOptions) settings(e *env, files []string, now time.Time) (ro repla
 	}
 	if ro.Until, err = when("--until", o.until, zone, now); err != nil {
 		return ro, err
+	}
+	if o.journal != nil && o.against+o.fleet != "" {
+		return ro, usage("--journal cannot be combined with --against or --fleet")
+	}
+	if o.journal != nil {
+		units := slices.DeleteFunc(slices.Clone(o.journal), func(u string) bool { return u == journalOfSources })
+		if ro.Journal = replay.JournalOf(set, units); len(ro.Journal) == 0 {
+			return ro, usage("--journal: no source of the rules reads the journal; name units: --journal=ssh.service")
+		}
 	}
 	if !ro.Since.IsZero() && !ro.Until.IsZero() && !ro.Since.Before(ro.Until) {
 		return ro, usage("--since %s is not before --until %s", o.since, o.until)

@@ -71,12 +71,14 @@ func runTune(ctx context.Context, e *env, o tuneOptions, files []string) error {
 	if to.Good, err = goodSources(o.good); err != nil {
 		return err
 	}
-	if len(files) == 0 {
-		if files = logsOf(set); len(files) == 0 {
+	if len(files) == 0 && o.journal == nil {
+		if files = logsOf(set); readsJournal(set, files) {
+			o.journal = []string{journalOfSources}
+		} else if len(files) == 0 {
 			return usage("no log of the rules' sources exists here: name files, or - for standard input")
 		}
 	}
-	if to.Replay, err = o.replayOptions.settings(e, files, time.Now()); err != nil {
+	if to.Replay, err = o.replayOptions.settings(e, set, files, time.Now()); err != nil {
 		return err
 	}
 	to.Replay.Set = set
@@ -180,6 +182,20 @@ func logsOf(set *rules.Set) (out []string) {
 		}
 	}
 	return out
+}
+
+// readsJournal reports whether some source reads the journal, and there is one; that
+// of logins does where no file of theirs was found.
+func readsJournal(set *rules.Set, files []string) bool {
+	if dirs, _ := filepath.Glob("/var/log/journal/*"); len(dirs) == 0 {
+		if dirs, _ = filepath.Glob("/run/log/journal/*"); len(dirs) == 0 {
+			return false
+		}
+	}
+	login := slices.ContainsFunc(files, func(f string) bool {
+		return rules.PathMatches("/var/log/auth.log", f) || rules.PathMatches("/var/log/secure", f)
+	})
+	return slices.ContainsFunc(set.Sources, func(s rules.Source) bool { return s.Kind == rules.Journal || s.Kind == rules.Auth && !login })
 }
 
 func writeReport(path string, rep *tune.Report) error {

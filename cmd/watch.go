@@ -76,7 +76,7 @@ func runWatch(ctx context.Context, e *env, o watchOptions, files []string) error
 	if set == nil {
 		return e.rulesError(problems)
 	}
-	ro, err := replayOptions{as: o.as, zone: o.zone, since: o.since}.settings(e, files, time.Now())
+	ro, err := replayOptions{as: o.as, zone: o.zone, since: o.since}.settings(e, set, files, time.Now())
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +30,9 @@ type Options struct {
 	As    string
 	Set   *rules.Set
 	Files []string // "-" is Stdin
+	// Journal is what of the systemd journal is read, after the files: see
+	// JournalOf. Its times and counters are set here.
+	Journal []source.JournalRead
 	// Since and Until bound the time of the lines that count; zero: no bound.
 	Since, Until time.Time
 	// Progress, when set, is kept up to date while Run works.
@@ -191,8 +196,8 @@ func newReplay(o Options, emit func(Answer) error) (*replay, error) {
 func (r *replay) read(ctx context.Context, work, ordered chan<- *slot) error {
 	ro := source.ReadOptions{Stdin: r.opt.Stdin, Service: r.opt.Service, Format: r.opt.Format, Stamp: r.kit.Stamps(time.Now()), As: r.opt.As, Spec: r.as, Bytes: &r.opt.Progress.Bytes}
 	var known *source.Origin
-	return source.ReadFiles(ctx, r.opt.Files, ro, func(b *source.Batch) (err error) {
-		if b.Origin != known && len(b.Lines) > 0 {
+	take := func(b *source.Batch) (err error) {
+		if b.Origin != known && len(b.Lines) > 0 && b.Lines[0].Entry == nil {
 			known = b.Origin // nobody reads its lines yet
 			if known.Name != "stdin" && r.opt.As == "" {
 				known.Path = r.opt.Set.LogOf(known.Name)
@@ -220,7 +225,49 @@ func (r *replay) read(ctx context.Context, work, ordered chan<- *slot) error {
 			work <- s
 		}
 		return nil
-	})
+	}
+	if err := source.ReadFiles(ctx, r.opt.Files, ro, take); err != nil {
+		return err
+	}
+	for _, j := range r.opt.Journal {
+		j.Since, j.Until, j.Bytes = r.opt.Since, r.opt.Until, &r.opt.Progress.Bytes
+		if err := source.ReadJournal(ctx, j, take); err != nil {
+			return fmt.Errorf("reading the journal: %w", err)
+		}
+	}
+	return nil
+}
+
+// unit is a unit without the suffix that may be left out.
+func unit(name string) string { return strings.TrimSuffix(name, ".service") }
+
+// JournalOf lists what the rules' sources read of the journal; with units, what
+// those wrote, as the source that names a unit reads it.
+func JournalOf(set *rules.Set, units []string) (out []source.JournalRead) {
+	for i := range set.Sources {
+		s := &set.Sources[i]
+		switch {
+		case s.Kind == rules.Journal && len(units) == 0:
+			out = append(out, source.JournalRead{Match: &source.JournalMatch{Units: s.Units, Identifiers: s.Identifiers, Containers: s.Containers, Raw: s.Matches}, Service: s.Service, Spec: i})
+		case s.Kind == rules.Auth && len(units) == 0:
+			out = append(out, source.JournalRead{Spec: i})
+		}
+	}
+	var rest []string
+	for _, u := range units {
+		i := slices.IndexFunc(set.Sources, func(s rules.Source) bool {
+			return s.Kind == rules.Journal && slices.ContainsFunc(s.Units, func(v string) bool { return unit(v) == unit(u) })
+		})
+		if i < 0 {
+			rest = append(rest, u)
+			continue
+		}
+		out = append(out, source.JournalRead{Match: &source.JournalMatch{Units: []string{u}}, Service: set.Sources[i].Service, Spec: i})
+	}
+	if len(rest) > 0 {
+		out = append(out, source.JournalRead{Match: &source.JournalMatch{Units: rest}, Spec: -1})
+	}
+	return out
 }
 
 // parse is one worker.

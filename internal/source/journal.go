@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -201,17 +203,29 @@ func (j *journal) explain(err error) error {
 
 // start starts journalctl for the entries of match.
 func (j *journal) start(ctx context.Context, match JournalMatch, args ...string) (*child, *exportReader, error) {
-	path := j.st.set.opts.JournalctlPath
+	fields := "--output-fields=" + exportFields
+	if j.allFields {
+		fields = "--all"
+	}
+	c, err := startJournalctl(ctx, j.st.set.opts.JournalctlPath, j.st.set.opts.SysProcAttr, &match, append([]string{fields}, args...))
+	if err != nil {
+		return nil, nil, err
+	}
+	x := newExportReader(c.out, &j.st.set.pool, j.st.set.opts.maxLine(j.st.spec))
+	x.skip, x.after = ownEntries(), j.pos.Cursor
+	return c, x, nil
+}
+
+// startJournalctl starts journalctl for the entries of match; path "" is that in
+// PATH.
+func startJournalctl(ctx context.Context, path string, attr *syscall.SysProcAttr, match *JournalMatch, args []string) (*child, error) {
 	if path == "" {
 		var err error
 		if path, err = exec.LookPath("journalctl"); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	argv := []string{path, "--output=export", "--all", "--quiet", "--no-pager"}
-	if !j.allFields {
-		argv = append(argv, "--output-fields="+exportFields)
-	}
 	if match.Directory != "" {
 		argv = append(argv, "--directory="+match.Directory)
 	}
@@ -219,13 +233,70 @@ func (j *journal) start(ctx context.Context, match JournalMatch, args ...string)
 		argv = append(argv, "--file="+file)
 	}
 	argv = append(append(argv, args...), "--")
-	c, err := startChild(ctx, append(argv, match.args()...), j.st.set.opts.SysProcAttr)
+	c, err := startChild(ctx, append(argv, match.args()...), attr)
 	if err != nil {
-		return nil, nil, fmt.Errorf("starting journalctl: %w", err)
+		return nil, fmt.Errorf("starting journalctl: %w", err)
 	}
-	x := newExportReader(c.out, &j.st.set.pool, j.st.set.opts.maxLine(j.st.spec))
-	x.skip, x.after = ownEntries(), j.pos.Cursor
-	return c, x, nil
+	return c, nil
+}
+
+// JournalRead is what ReadJournal reads.
+type JournalRead struct {
+	Match *JournalMatch // nil: what tells of logins
+	// Since and Until bound the time of the entries; zero: no bound.
+	Since, Until time.Time
+	// Service and Spec are those of Origin.
+	Service string
+	Spec    int
+	Bytes   *atomic.Int64 // if set, counts what was read
+}
+
+// ReadJournal reads what the systemd journal holds by now, oldest first, as
+// ReadFiles reads finished files.
+func ReadJournal(ctx context.Context, o JournalRead, emit func(*Batch) error) error {
+	runtime.LockOSThread() // see startChild
+	defer runtime.UnlockOSThread()
+	match := o.Match
+	if match == nil {
+		match = authMatch()
+	}
+	args := []string{"--output-fields=" + exportFields}
+	if !o.Since.IsZero() {
+		args = append(args, fmt.Sprintf("--since=@%d", o.Since.Unix()))
+	}
+	if !o.Until.IsZero() {
+		args = append(args, fmt.Sprintf("--until=@%d", o.Until.Unix()+1))
+	}
+	c, err := startJournalctl(ctx, "", nil, match, args)
+	if err != nil {
+		return err
+	}
+	var pool pools
+	var out io.Reader = c.out
+	if o.Bytes != nil {
+		out = counted{out, o.Bytes}
+	}
+	x := newExportReader(out, &pool, defaultMaxLine)
+	x.skip = ownEntries()
+	origin := &Origin{Name: match.name(), Service: o.Service, Spec: o.Spec}
+	for {
+		b, err := x.next()
+		if errors.Is(err, io.EOF) {
+			return c.wait()
+		}
+		if err == nil {
+			batch := b.asBatch()
+			batch.Origin, batch.Arrival, batch.Backlog = origin, time.Now(), true
+			err = emit(batch)
+		} else {
+			err = fmt.Errorf("reading journalctl's output: %w", err)
+		}
+		if err != nil {
+			_ = c.cmd.Cancel()
+			_ = c.wait()
+			return err
+		}
+	}
 }
 
 // ownEntries reports what this program wrote: its log is never its input.

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -475,4 +477,49 @@ func TestFileThatCopiesTheJournalStandsBy(t *testing.T) {
 	r.until("the journal to be left", func() bool { return len(r.Status()) == 1 })
 	appendTo(t, path, "only here\n")
 	r.until("the file's line", func() bool { return r.lines[len(r.lines)-1].text == "only here" })
+}
+
+// TestReadJournalReadsWhatIsThere: what a journal holds is read once, within the
+// time asked for, with the fields that journald vouches for.
+func TestReadJournalReadsWhatIsThere(t *testing.T) {
+	j := newTestJournal(t)
+	j.add(5)
+	for _, c := range []struct {
+		since, until time.Time
+		identifier   string
+		want         int
+	}{
+		{time.Time{}, time.Time{}, "sshd", 5},
+		{time.Time{}, time.Time{}, "nobody", 0},
+		{time.Unix(1_700_000_000, 0), time.Unix(1_700_000_001, 0), "sshd", 5},
+		{time.Unix(1_700_000_002, 0), time.Time{}, "sshd", 0},
+	} {
+		var texts []string
+		var read atomic.Int64
+		o := JournalRead{Match: &JournalMatch{Directory: j.dir, Identifiers: []string{c.identifier}}, Since: c.since, Until: c.until, Service: "s", Spec: 3, Bytes: &read}
+		err := ReadJournal(t.Context(), o, func(b *Batch) error {
+			if b.Origin.Spec != 3 || b.Origin.Service != "s" || !b.Backlog {
+				t.Errorf("got %+v of %+v", b, b.Origin)
+			}
+			for _, l := range b.Lines {
+				if l.Entry == nil || string(l.Entry.Unit) != "ssh.service" {
+					t.Errorf("got the line %q without its unit", l.Text)
+				}
+				texts = append(texts, string(l.Text))
+			}
+			b.Release()
+			return nil
+		})
+		if err != nil || len(texts) != c.want || c.want > 0 && (texts[0] != "message 0" || texts[4] != "message 4" || read.Load() == 0) {
+			t.Errorf("%+v: got %q, %v", c, texts, err)
+		}
+	}
+	stop := errors.New("enough")
+	err := ReadJournal(t.Context(), JournalRead{Match: &JournalMatch{Directory: j.dir}}, func(b *Batch) error { b.Release(); return stop })
+	if !errors.Is(err, stop) {
+		t.Errorf("got %v, want the error of emit", err)
+	}
+	if err := ReadJournal(t.Context(), JournalRead{Match: &JournalMatch{Directory: "/no/such"}}, func(*Batch) error { return nil }); err == nil {
+		t.Error("a directory that does not exist is no error")
+	}
 }

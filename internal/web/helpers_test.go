@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +35,8 @@ type fake struct {
 	inside  []control.Block
 	history []control.AuditEntry
 	asked   []control.HistoryQuery
+	series  int // of Trend
+	trends  []control.TrendQuery
 }
 
 func (f *fake) gave(what, target string, ttl time.Duration, reason, by string) (control.Answer, error) {
@@ -70,6 +73,21 @@ func (f *fake) Live(context.Context) (control.Live, error) {
 		l.Minutes = append(l.Minutes, control.Minute{At: time.Unix(int64(i)*60, 0), Events: uint64(i), Blocks: uint64(i % 3)})
 	}
 	return l, f.err
+}
+
+func (f *fake) Trend(_ context.Context, q control.TrendQuery) (control.Trend, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trends = append(f.trends, q)
+	t := control.Trend{Unit: q.Unit, From: q.From, Bins: q.Bins, Kept: map[string]int{"minute": 1440, "hour": 960, "day": 400}[q.Unit]}
+	for i := range max(1, f.series) {
+		s := control.TrendSeries{Name: fmt.Sprint("series-", i, f.text), Events: make([]uint32, q.Bins), Breaches: make([]uint32, q.Bins), Blocks: make([]uint32, q.Bins)}
+		for j := range q.Bins {
+			s.Events[j], s.Breaches[j], s.Blocks[j] = uint32(100000+i*j), uint32(1000+i*j), uint32(10+i*j)
+		}
+		t.Rules, t.Services = append(t.Rules, s), append(t.Services, s)
+	}
+	return t, f.err
 }
 
 func (f *fake) Find(_ context.Context, q control.BlockQuery) (control.BlockPage, error) {

@@ -136,7 +136,7 @@ func TestSilentDaemon(t *testing.T) {
 	b := visit(t, d, nil)
 	b.login()
 	d.err = errors.New("stoplog is stopping")
-	for _, path := range []string{"/", "/history", "/blocks", "/look?addr=192.0.2.1", "/allowed"} {
+	for _, path := range []string{"/", "/history", "/charts", "/blocks", "/look?addr=192.0.2.1", "/allowed"} {
 		w := b.send("GET", path, nil)
 		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "stoplog is stopping") {
 			t.Errorf("%s: %d\n%.200s", path, w.Code, w.Body)
@@ -390,16 +390,99 @@ func TestWords(t *testing.T) {
 }
 
 func TestChart(t *testing.T) {
-	ms := []control.Minute{{Events: 0}, {Events: 1}, {Events: 100}, {Events: 50}}
-	c := newChart("Events", ms, func(m control.Minute) uint64 { return m.Events })
-	if c.Top != 100 || c.Now != 50 || c.All != 151 || len(c.Bars) != 3 {
+	p := period{"4m", "4 minutes", "minute", time.Minute, 4, 1}
+	ss := coloured([]control.TrendSeries{{Name: "a", Events: []uint32{0, 1, 75, 50}}, {Name: "b", Events: []uint32{0, 0, 25, 0}}}, 1, 4)
+	from := time.Date(2026, 11, 22, 9, 0, 0, 0, time.Local)
+	c := newChart("Events", p, from, ss, events)
+	if c.Top != 100 || c.Now != 50 || c.All != 151 || len(c.Layers) != 2 || len(c.Hints) != 3 {
 		t.Fatalf("%+v", c)
 	}
-	if c.Bars[0].H != 2 || c.Bars[1].H != chartHeight || c.Bars[2].H != chartHeight/2 {
-		t.Errorf("heights %d %d %d: a few events must be seen, and most fill it", c.Bars[0].H, c.Bars[1].H, c.Bars[2].H)
+	if want := "M250 100h248v-2h-248zM500 100h248v-75h-248zM750 100h248v-50h-248z"; c.Layers[0].Path != want {
+		t.Errorf("the first layer is %s, want %s", c.Layers[0].Path, want)
 	}
-	if c := newChart("x", nil, nil); len(c.Bars) != 0 || c.Said == "" {
+	if want := "M500 25h248v-25h-248z"; c.Layers[1].Path != want {
+		t.Errorf("the second layer is %s, want %s, on top of the first", c.Layers[1].Path, want)
+	}
+	if want := "09:02: 100 (a 75, b 25)"; c.Hints[1].Text != want {
+		t.Errorf("the tallest bar says %q, want %q", c.Hints[1].Text, want)
+	}
+	if want := "Events from 09:00 to 09:03: 151 in total, at most 100, at 09:02"; c.Said != want {
+		t.Errorf("in words: %q, want %q", c.Said, want)
+	}
+	if c := newChart("x", p, from, nil, events); len(c.Layers) != 0 || c.Said == "" {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestColours: what has no colour of its own is added up, and nothing is lost.
+func TestColours(t *testing.T) {
+	for n := range 12 {
+		var ss []control.TrendSeries
+		for i := range n {
+			ss = append(ss, control.TrendSeries{Name: fmt.Sprint(i), Events: []uint32{1, 2, 3, 4}, Breaches: []uint32{1, 0, 0, 0}, Blocks: []uint32{0, 0, 0, 1}})
+		}
+		out := coloured(ss, 2, 4)
+		rows := rowsOf(out)
+		var events uint64
+		for _, r := range rows {
+			events += r.Events
+		}
+		if len(out) != min(n, colours+1) || events != uint64(10*n) {
+			t.Errorf("of %d series %d are drawn with %d events, want %d with %d", n, len(out), events, min(n, colours+1), 10*n)
+		}
+		if n > 0 && (len(out[0].Events) != 2 || out[0].Events[1] != 7) {
+			t.Errorf("two bins in one bar: %v, want [3 7]", out[0].Events)
+		}
+		if n > colours+1 && out[colours].Name != "others" || n == colours+1 && out[colours].Name != "6" {
+			t.Errorf("of %d series the last is %q", n, out[colours].Name)
+		}
+	}
+}
+
+func TestCharts(t *testing.T) {
+	d := &fake{series: 20}
+	b := visit(t, d, nil)
+	b.login()
+	for _, c := range []struct {
+		query, unit   string
+		bins          int
+		ago           time.Duration // of the first bin
+		before, after string
+	}{
+		{"", "minute", 60, 59 * time.Minute, "/charts?back=1&amp;by=rule&amp;span=1h", ""},
+		{"?span=24h&by=service&back=2", "hour", 24, 71 * time.Hour, "/charts?back=3&amp;by=service&amp;span=24h", "/charts?back=1&amp;by=service&amp;span=24h"},
+		{"?span=1h&back=22", "minute", 60, 1379 * time.Minute, "back=23", "back=21"},
+		{"?span=1h&back=23", "minute", 60, 1439 * time.Minute, "", "back=22"},
+		{"?span=7d", "hour", 168, 167 * time.Hour, "back=1", ""},
+		{"?span=90d&back=3", "day", 90, 359 * 24 * time.Hour, "", "back=2"},
+		{"?span=1y", "day", 364, 363 * 24 * time.Hour, "", ""},
+		{"?span=<x>&by=y&back=-1", "minute", 60, 59 * time.Minute, "back=1", ""},
+		{"?back=99999999999", "minute", 60, 59 * time.Minute, "back=1", ""},
+	} {
+		w := b.send("GET", "/charts"+c.query, nil)
+		page := w.Body.String()
+		q := d.trends[len(d.trends)-1]
+		step := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}[c.unit]
+		if late := time.Since(q.From.Add(c.ago)); q.Unit != c.unit || q.Bins != c.bins || late < 0 || late > step+time.Minute {
+			t.Errorf("%q asks for %+v, want %d bins of a %s from %s ago", c.query, q, c.bins, c.unit, c.ago)
+		}
+		for _, x := range []struct{ rel, want string }{{"prev", c.before}, {"next", c.after}} {
+			has := strings.Contains(page, `rel="`+x.rel+`"`)
+			if has != (x.want != "") || !strings.Contains(page, x.want) {
+				t.Errorf("%q: the link %s is there: %v, want %q", c.query, x.rel, has, x.want)
+			}
+		}
+		if n := strings.Count(page, `<th scope="row"`); n != colours+1 {
+			t.Errorf("%q: a table of %d rows, want %d", c.query, n, colours+1)
+		}
+		if len(page) > 100_000 {
+			t.Errorf("%q: a busy page takes %d bytes, want at most 100 kB", c.query, len(page))
+		}
+	}
+	asked := len(d.trends)
+	b.edit = func(r *http.Request) { r.Header.Set("Stoplog-Refresh", "1") }
+	if w := b.send("GET", "/charts?span=90d", nil); w.Code != http.StatusOK || len(d.trends) != asked {
+		t.Error("a refresh counts 90 days again")
 	}
 }
 

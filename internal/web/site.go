@@ -55,6 +55,7 @@ func (s *site) handler() http.Handler {
 	mux.HandleFunc("POST /logout", s.logout)
 	mux.HandleFunc("GET /{$}", s.inside(s.front))
 	mux.HandleFunc("GET /blocks", s.inside(s.blocks))
+	mux.HandleFunc("GET /charts", s.inside(s.charts))
 	mux.HandleFunc("GET /history", s.inside(s.history))
 	mux.HandleFunc("GET /look", s.inside(s.look))
 	mux.HandleFunc("GET /allowed", s.inside(s.allowed))

@@ -99,8 +99,14 @@ func (s *site) overview(ctx context.Context, who *session) (v liveView, err erro
 	if err != nil {
 		return v, err
 	}
-	v.Events = newChart("Events per minute", l.Minutes, func(m control.Minute) uint64 { return m.Events })
-	v.Blocks = newChart("New blocks per minute", l.Minutes, func(m control.Minute) uint64 { return m.Blocks })
+	p := periods[0]
+	from := p.from(v.Now, 0)
+	t, err := s.daemon.Trend(ctx, control.TrendQuery{Unit: p.unit, From: from, Bins: p.bins})
+	if err != nil {
+		return v, err
+	}
+	v.Events = newChart("Events per minute, by service", p, from, coloured(t.Services, p.group, p.bins), events)
+	v.Blocks = newChart("New blocks per minute, by rule", p, from, coloured(t.Rules, p.group, p.bins), blocks)
 	v.Close = l.Fullest[:min(len(l.Fullest), 10)]
 	v.Found, err = s.daemon.Find(ctx, control.BlockQuery{Limit: frontBlocks})
 	return v, err

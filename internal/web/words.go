@@ -15,7 +15,7 @@ import (
 func words() template.FuncMap {
 	return template.FuncMap{
 		"show": show, "lines": showLines, "span": span, "until": func(t, now time.Time) string { return span(t.Sub(now)) },
-		"stamp": stamp, "clock": clock, "short": short, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"stamp": stamp, "clock": clock, "day": func(t time.Time) string { return t.Local().Format("2006-01-02 15:04 MST") }, "short": short, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"percent": percent, "kind": kind, "link": lookURL, "mb": func(kib int64) string { return fmt.Sprintf("%.1f MB", float64(kib)/1024) },
 		"skew": func(ms int64) string { return (time.Duration(ms) * time.Millisecond).Round(time.Second).String() },
 		"nav":  func() []place { return places }, "blocksAt": func(bs []control.Block, now time.Time) blocksAt { return blocksAt{bs, now} },
@@ -25,7 +25,7 @@ func words() template.FuncMap {
 // place is a page of the navigation.
 type place struct{ Path, Name string }
 
-var places = []place{{"/", "Overview"}, {"/blocks", "Blocks"}, {"/history", "History"}, {"/allowed", "Allowed"}}
+var places = []place{{"/", "Overview"}, {"/blocks", "Blocks"}, {"/charts", "Charts"}, {"/history", "History"}, {"/allowed", "Allowed"}}
 
 // blocksAt are blocks for a short table.
 type blocksAt struct {

@@ -1,6 +1,36 @@
-// The refresh: fetches this page again and takes over what changed in its
-// live parts. All else works without it.
+// The keys, and the refresh: it fetches this page again and takes over what
+// changed in its live parts. All else works without this script.
 "use strict";
+(function () {
+  const help = document.getElementById("keys");
+  if (!help || !document.getElementById("addr")) return;
+  const off = () => localStorage.getItem("keys") === "off";
+  const toggle = document.getElementById("keysoff");
+  function label() { toggle.textContent = off() ? "Turn the keys on" : "Turn the keys off"; }
+  toggle.addEventListener("click", function () {
+    if (off()) localStorage.removeItem("keys"); else localStorage.setItem("keys", "off");
+    label();
+  });
+  const open = document.getElementById("showkeys");
+  open.hidden = false;
+  function show() { label(); help.showModal(); }
+  open.addEventListener("click", show);
+  function turn(rel) {
+    const link = document.querySelector('main a[rel="' + rel + '"]');
+    if (link) link.click();
+  }
+  const places = { o: "/", b: "/blocks", c: "/charts", h: "/history", a: "/allowed" };
+  addEventListener("keydown", function (e) {
+    if (e.ctrlKey || e.metaKey || e.altKey || help.open || off() || e.target.closest("input, select, textarea, summary, pre")) return;
+    if (e.key === "/") document.getElementById("addr").select();
+    else if (e.key === "?") show();
+    else if (e.key === "ArrowLeft") turn("prev");
+    else if (e.key === "ArrowRight") turn("next");
+    else if (places[e.key]) location.href = places[e.key];
+    else return;
+    e.preventDefault();
+  });
+})();
 (function () {
   const every = 5000; // ms between refreshes
   const patience = 4000; // ms; a server that takes longer gives no answer

@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,6 +184,24 @@ func TestEngineLosesEverything(t *testing.T) {
 	}
 }
 
+// A node notices that the engine was emptied also if it sends something before it
+// looks.
+func TestLossBeforeASendIsNoticed(t *testing.T) {
+	c := startCluster(t, 1)
+	n := c.nodes[0]
+	n.fails(prefix(1), 3)
+	await(t, "the level to be sent", func() bool { return n.Status().Waiting == 0 })
+	c.engine.Do("FLUSHALL")
+	before := n.Status().Sent
+	n.fails(prefix(2), 3)
+	await(t, "another to be sent", func() bool { return n.Status().Sent > before })
+	late := c.join(t, "late")
+	await(t, "both at a new node", func() bool {
+		now := time.Now().UnixNano()
+		return len(late.About(prefix(1), now)) == 1 && len(late.About(prefix(2), now)) == 1
+	})
+}
+
 func TestNodesGoOnWithoutTheEngine(t *testing.T) {
 	c := startCluster(t, 2)
 	c.engine.Kill()
@@ -329,5 +349,115 @@ func TestErrorsOfTheEngine(t *testing.T) {
 		if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// do sends a command as the node of that name: what a node that was broken into
+// can do.
+func (c *cluster) do(t *testing.T, name string, cmd ...string) {
+	t.Helper()
+	m := c.members[name]
+	v := must(Dial(m.URL, m.CA, m.Fleet))
+	defer v.Close()
+	if err := v.client.Do(t.Context(), v.client.B().Arbitrary(cmd...).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The largest entry that a node makes of what waits is one that it may send.
+func TestFullEntriesFit(t *testing.T) {
+	f := newFleet("web1")
+	n := New(Options{Member: f.members["web1"]})
+	long := strings.Repeat("x", maxText)
+	shared := map[Meaning]Shared{}
+	windows := Shared{Rule: long, Capacity: 1000, Bits4: 28, Bits6: 128, TTL: time.Hour}
+	for i := range 100 {
+		shared[Meaning{byte(i)}] = windows
+	}
+	shared[meaning] = login
+	n.SetShared(shared, Limits{})
+	now := time.Now()
+	o := &Order{Kind: Flag, Flag: long, Reason: long, At: now.UnixNano(), Until: now.Add(time.Hour).UnixNano()}
+	f.op = must(f.admin.Operator(strings.Repeat("o", 48)))
+	f.op.Sign(o)
+	n.orders = slices.Repeat([]Order{*o}, 200)
+	values := make([]uint64, maxValues)
+	for i := range 200 {
+		a := netip.AddrFrom16([16]byte{0x20, 1, 15: byte(i)})
+		p := netip.PrefixFrom(a, 128)
+		n.Put([]Level{level(p, now.UnixNano(), 3)}, []Distinct{{Meaning: Meaning{byte(i % 100)}, Prefix: p, At: now.UnixNano(), Until: now.Add(time.Hour).UnixNano(), Values: values}})
+	}
+	entries := 0
+	for {
+		e, _ := n.next()
+		if e == nil {
+			break
+		}
+		if entries++; len(must(e.Sign(f.admin.Fleet, n.key))) > MaxEntry {
+			t.Error("too large")
+		}
+	}
+	if entries < 4 {
+		t.Errorf("%d entries for 200 orders and 400 keys", entries)
+	}
+}
+
+// A node chooses the places in its own stream and in that of the news: none of
+// them keeps the others from their work.
+func TestPlacesOfANodeHarmNobody(t *testing.T) {
+	for name, cmd := range map[string][]string{
+		"a place that is no time":  {"XADD", "s:web0", "9999999999999999-0", "e", "x"},
+		"the last place there is":  {"XADD", "s:web0", "18446744073709551615-18446744073709551615", "e", "x"},
+		"the last place of news":   {"XADD", "news", "18446744073709551615-18446744073709551615", "n", ""},
+		"an entry of other fields": {"XADD", "s:web0", "*", "x", "y"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := startCluster(t, 3)
+			v := &Valkey{fleet: c.admin.Fleet}
+			c.do(t, "web0", append([]string{cmd[0], v.key(cmd[1])}, cmd[2:]...)...)
+			// Connections that last would not show what a new one runs into.
+			for _, n := range c.nodes[1:] {
+				c.engine.Do("CLIENT", "KILL", "USER", UserName(c.admin.Fleet, n.Name()))
+			}
+			c.nodes[1].fails(prefix(1), 3)
+			c.nodes[2].fails(prefix(1), 3)
+			for _, n := range c.nodes[1:] {
+				await(t, n.Name()+" to block", func() bool { return n.blocked(prefix(1)) && n.Status().Connected })
+			}
+			reader := must(Dial(c.members["web1"].URL, c.engine.CA, c.admin.Fleet))
+			defer reader.Close()
+			if _, err := reader.Receive(t.Context(), map[string]string{"web0": "0"}, time.Second, func(Received) {}); err != nil {
+				t.Errorf("reading the streams fails: %v", err)
+			}
+			late := c.join(t, "late")
+			await(t, "a late node to know", func() bool { return len(late.About(prefix(1), time.Now().UnixNano())) == 1 })
+		})
+	}
+}
+
+// A node that chooses a place in the future for an entry is not believed about
+// the future, nor given more room.
+func TestPlacesOfTheFuture(t *testing.T) {
+	f := newFleet("web1", "evil")
+	n := New(Options{Member: f.members["web1"]})
+	n.SetShared(map[Meaning]Shared{meaning: login}, Limits{PerMin: 10})
+	n.certs["evil"] = f.members["evil"].Cert
+	key := ed25519.NewKeyFromSeed(f.members["evil"].Seed)
+	now := time.Now()
+	say := func(at time.Time, ls ...Level) {
+		e := f.entry("evil", ls...)
+		e.Made = at.UnixNano()
+		n.take(Received{Node: "evil", At: at.UnixNano(), Entry: must(e.Sign(f.admin.Fleet, key))})
+	}
+	later := now.Add(48 * time.Hour)
+	say(later, level(prefix(0), later.UnixNano(), 3))
+	if k := n.state.Keys(); k != 0 {
+		t.Errorf("%d statements about the future are believed", k)
+	}
+	for i := range 100 {
+		say(now.Add(time.Duration(i)*time.Hour), level(prefix(i), now.UnixNano(), 3))
+	}
+	if k := n.state.Keys(); k > 20 {
+		t.Errorf("%d new prefixes within a minute, want at most 10 for each minute", k)
 	}
 }

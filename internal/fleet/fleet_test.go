@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -233,6 +234,35 @@ func TestOrdersNeedAnOperator(t *testing.T) {
 	}
 	if r := s.Apply(e, noon, false); len(r.Orders) != 0 {
 		t.Error("repeated order was given again")
+	}
+}
+
+// A node that sends forged orders, or the same order over and over, costs little:
+// signatures are verified for one of them in each entry.
+func TestOrdersCostLittle(t *testing.T) {
+	f := newFleet("web1")
+	s := f.state(Limits{})
+	good := f.order(Block, source, noon)
+	forged := *good
+	forged.Sig = make([]byte, ed25519.SignatureSize)
+	n := testing.Benchmark(func(b *testing.B) {
+		for range b.N {
+			_ = forged.Verify(f.admin.Fleet, f.admin.Public())
+		}
+	}).NsPerOp()
+	s.Apply(&Entry{Node: "web1", Version: Version{1, 1}, Made: noon, Orders: []Order{*good}}, noon, false)
+	for name, o := range map[string]Order{"forged": forged, "repeated": *good} {
+		if name == "forged" {
+			o.At++
+		}
+		e := &Entry{Node: "web1", Version: Version{1, 2}, Made: noon, Orders: slices.Repeat([]Order{o}, MaxStatements)}
+		if took := testing.Benchmark(func(b *testing.B) {
+			for range b.N {
+				s.Apply(e, noon, false)
+			}
+		}).NsPerOp(); took > 20*n {
+			t.Errorf("%d %s orders take as long as %d signatures", MaxStatements, name, took/n)
+		}
 	}
 }
 

@@ -407,7 +407,7 @@ func (n *Node) arrive(ctx context.Context, c Carrier) error {
 	if err := n.members(ctx, c); err != nil {
 		return err
 	}
-	last, err := c.Last(ctx, n.name)
+	_, last, err := c.Ends(ctx, n.name)
 	if err != nil {
 		return err
 	}
@@ -565,7 +565,9 @@ func (n *Node) take(r Received) {
 		n.refused["an entry of the future"]++
 		return
 	}
-	n.apply(e, max(n.now(), r.At))
+	// The engine's clock may be ahead of what was measured, by little.
+	now := n.now()
+	n.apply(e, min(max(now, r.At), now+int64(n.state.limits.Ahead)))
 }
 
 func (n *Node) publicKey(node string) ed25519.PublicKey {
@@ -613,14 +615,15 @@ func (n *Node) send(ctx context.Context, c Carrier) error {
 	}
 }
 
-// check says everything again if the engine does not have what it was sent last:
-// it was emptied, or has the data of an earlier day, or is another replica.
+// check says everything again if the engine does not have what it was sent, from
+// the last time that everything was said on: it was emptied, or has the data of an
+// earlier day, or is another replica.
 func (n *Node) check(ctx context.Context, c Carrier) error {
 	n.mu.Lock()
-	sent := n.place
+	sent, oldest := n.place, n.snapshot
 	n.mu.Unlock()
-	last, err := c.Last(ctx, n.name)
-	if err != nil || last == sent {
+	first, last, err := c.Ends(ctx, n.name)
+	if err != nil || last == sent && (oldest == "" || !later(first, oldest)) {
 		return err
 	}
 	n.mu.Lock()
@@ -676,8 +679,8 @@ func (n *Node) next() (*Entry, []key) {
 	}
 	n.seq++
 	e := &Entry{Node: n.name, Version: Version{n.o.Member.Incarnation, n.seq}, Made: n.now()}
-	// Orders are large: 100 of them fit into an entry beside the rest.
-	k := min(len(n.orders), 50)
+	// Orders are large: so many fit into an entry beside the rest.
+	k := min(len(n.orders), 25)
 	e.Orders, n.orders = n.orders[:k:k], n.orders[k:]
 	k = min(len(n.rules), 50)
 	e.Rules, n.rules = n.rules[:k:k], n.rules[k:]

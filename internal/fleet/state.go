@@ -161,7 +161,13 @@ func (s *State) Apply(e *Entry, now int64, own bool) (r Result) {
 	}
 	// Unblocks come first: they void the levels of the same entry that are older.
 	for i := range e.Orders {
-		s.order(e, &e.Orders[i], now, own, &r)
+		o := &e.Orders[i]
+		if o.At > now+int64(s.limits.Ahead) {
+			n.refuse(1, "an order of the future")
+		} else if err := s.order(o, now, own, &r); err != nil {
+			n.refuse(len(e.Orders)-i, err.Error()) // an honest node sends none of these
+			break
+		}
 	}
 	for i := range e.Levels {
 		l := &e.Levels[i]
@@ -341,36 +347,33 @@ func (s *State) void(p netip.Prefix) int64 {
 }
 
 // order merges an order given by hand. The latest about its object counts,
-// whichever node brings it.
-func (s *State) order(e *Entry, o *Order, now int64, own bool, r *Result) {
-	n := s.node(e.Node)
-	if o.At > now+int64(s.limits.Ahead) {
-		n.refuse(1, "an order of the future")
-		return
-	}
-	if err := o.Verify(s.fleet, s.admin); err != nil {
-		n.refuse(1, err.Error())
-		return
-	}
-	if o.ended(now, s.limits.Longest) {
-		return
-	}
-	// An unblock voids what was said before it even if a later order came first.
-	if o.Kind == Unblock && o.At > s.voids[o.Prefix] && len(s.voids) < s.limits.Orders {
-		s.unblock(o.Prefix, o.At)
-	}
+// whichever node brings it. The error is of its signatures.
+func (s *State) order(o *Order, now int64, own bool, r *Result) error {
 	k := o.key()
 	old, known := s.orders[k]
-	if known && old.At >= o.At || !known && len(s.orders) >= s.limits.Orders {
-		return
+	news := (!known || old.At < o.At) && (known || len(s.orders) < s.limits.Orders)
+	// An unblock voids what was said before it even if a later order came first.
+	voids := o.Kind == Unblock && o.At > s.voids[o.Prefix] && len(s.voids) < s.limits.Orders
+	if !news && !voids || o.ended(now, s.limits.Longest) {
+		return nil // before its signatures, which take long to verify
+	}
+	if err := o.Verify(s.fleet, s.admin); err != nil {
+		return err
+	}
+	if voids {
+		s.unblock(o.Prefix, o.At)
+	}
+	if !news {
+		return nil
 	}
 	s.orders[k] = *o
 	if o.Kind == Block && o.At <= s.void(o.Prefix) {
-		return
+		return nil
 	}
 	if !own {
 		r.Orders = append(r.Orders, *o)
 	}
+	return nil
 }
 
 // Void forgets, on this node only, what was said about p up to an instant: it was

@@ -34,8 +34,9 @@ type Carrier interface {
 	Send(ctx context.Context, node string, entry []byte) (place string, err error)
 	// Trim drops what is older than place from the node's stream.
 	Trim(ctx context.Context, node, place string) error
-	// Last returns the place of the last entry in the node's stream, "" if it is empty.
-	Last(ctx context.Context, node string) (string, error)
+	// Ends returns the places of the first and the last entry in the node's stream, ""
+	// if it is empty.
+	Ends(ctx context.Context, node string) (first, last string, err error)
 	// Receive waits for entries after the places and passes them to f; then it
 	// returns, and also after that wait without any. It updates after. News says that
 	// a node announced itself.
@@ -47,7 +48,7 @@ type Carrier interface {
 // Received is an entry as it arrived.
 type Received struct {
 	Node  string // whose stream it was in
-	At    int64  // when the engine got it, Unix nanoseconds
+	At    int64  // when the engine got it, Unix nanoseconds, or what a malicious node made of that
 	Entry []byte
 }
 
@@ -260,7 +261,12 @@ func (v *Valkey) publish(ctx context.Context, hash, name string, value []byte, n
 	if err != nil || !news {
 		return err
 	}
-	return v.client.Do(ctx, v.client.B().Xadd().Key(v.key("news")).Maxlen().Almost().Threshold("100").Id("*").FieldValue().FieldValue("n", "").Build()).Error()
+	err = v.client.Do(ctx, v.client.B().Xadd().Key(v.key("news")).Maxlen().Almost().Threshold("100").Id("*").FieldValue().FieldValue("n", "").Build()).Error()
+	if _, refused := valkey.IsValkeyErr(err); refused {
+		// A node used up the places. Without news the others read the list later.
+		return nil
+	}
+	return err
 }
 
 // Members returns what nodes and the administrator published.
@@ -315,15 +321,37 @@ func (v *Valkey) Trim(ctx context.Context, node, place string) error {
 	return nil
 }
 
-// Last returns the place of a stream's last entry.
-func (v *Valkey) Last(ctx context.Context, node string) (string, error) {
+// Ends returns the places of a stream's first and last entry.
+func (v *Valkey) Ends(ctx context.Context, node string) (first, last string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
-	es, err := v.client.Do(ctx, v.client.B().Xrevrange().Key(v.key("s:"+node)).End("+").Start("-").Count(1).Build()).AsXRange()
+	k := v.key("s:" + node)
+	es, err := v.client.Do(ctx, v.client.B().Xrevrange().Key(k).End("+").Start("-").Count(1).Build()).AsXRange()
 	if err != nil || len(es) == 0 {
-		return "", err
+		return "", "", err
 	}
-	return es[0].ID, nil
+	last = es[0].ID
+	m, err := v.client.Do(ctx, v.client.B().Xread().Count(1).Streams().Key(k).Id("0").Build()).AsXRead()
+	if valkey.IsValkeyNil(err) || err == nil && len(m[k]) == 0 {
+		return "", "", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	return m[k][0].ID, last, nil
+}
+
+// later reports whether the place a in a stream is behind b.
+func later(a, b string) bool {
+	x, y := parsePlace(a), parsePlace(b)
+	return x[0] > y[0] || x[0] == y[0] && x[1] > y[1]
+}
+
+func parsePlace(s string) (p [2]uint64) {
+	ms, seq, _ := strings.Cut(s, "-")
+	p[0], _ = strconv.ParseUint(ms, 10, 64)
+	p[1], _ = strconv.ParseUint(seq, 10, 64)
+	return p
 }
 
 // Receive reads what is new in streams, and waits for it, at most ten seconds.
@@ -362,11 +390,8 @@ func (v *Valkey) Receive(ctx context.Context, after map[string]string, wait time
 				news = true
 				continue
 			}
-			ms, _, _ := strings.Cut(e.ID, "-")
-			at, err := strconv.ParseInt(ms, 10, 64)
-			if err != nil || at < 0 || at > maxInstant/1e6 {
-				return news, fmt.Errorf("%q is not a place in a stream", e.ID)
-			}
+			// Who may write to the stream chooses the place.
+			at := int64(min(parsePlace(e.ID)[0], uint64(maxInstant/1e6)))
 			f(Received{Node: names[k], At: at * 1e6, Entry: []byte(e.FieldValues["e"])})
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -277,7 +279,8 @@ func environment(h handover) []string {
 
 // serve is the daemon without rights.
 func serve(ctx context.Context, e *env, o runOptions, h handover) error {
-	log := newLog(e, o.verbose)
+	handler := newLogHandler(e, o.verbose)
+	log := slog.New(handler)
 	nameUs()
 	thrift()
 	if err := priv.DropAmbient(); err != nil {
@@ -334,6 +337,7 @@ func serve(ctx context.Context, e *env, o runOptions, h handover) error {
 			if first, problems = nil, nil; set == nil && ps == nil {
 				set, ps, _ = e.loadRules(o.config)
 			}
+			handler.use(set)
 			return set, ps
 		},
 		Lacks: shut.lacks, OldRules: oldRules,
@@ -391,8 +395,8 @@ func sinceTime(s string) (time.Time, error) {
 	return time.Now().Add(-d), nil
 }
 
-// newLog writes to standard error; the journal has stamps of its own.
-func newLog(e *env, verbose bool) *slog.Logger {
+// newLogHandler writes to standard error; the journal has stamps of its own.
+func newLogHandler(e *env, verbose bool) *logHandler {
 	opt := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if verbose {
 		opt.Level = slog.LevelDebug
@@ -405,5 +409,5 @@ func newLog(e *env, verbose bool) *slog.Logger {
 			return a
 		}
 	}
-	return slog.New(slog.NewTextHandler(e.errw, opt))
+	return &logHandler{Handler: slog.NewTextHandler(e.errw, opt), out: e.errw, mu: new(sync.Mutex), fail2ban: new(atomic.Bool)}
 }

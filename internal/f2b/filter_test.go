@@ -160,6 +160,8 @@ func TestRefused(t *testing.T) {
 		"tags that double":    {map[string]string{"x.conf": "[Definition]\nfailregex = <a20> <HOST>\na00 = xxxxxxxxxxxxxxxxxxxx\n" + doubling("<a%d><a%d>")}, "x.conf:2: failregex"},
 		"a tag in itself":     {map[string]string{"x.conf": "[Definition]\nfailregex = <a> <HOST>\na = b<a>\n"}, "x.conf:2: failregex"},
 		"exponential size":    {map[string]string{"x.conf": "[Definition]\nfailregex = (((x{1,100}){1,100}){1,100}){1,100} <HOST>\n"}, "x.conf:2: failregex"},
+		"nothing repeated":    {map[string]string{"x.conf": "[Definition]\nfailregex = (?:(?:(?:(?:(?:){1000}){1000}){1000}){1000}){1000} <HOST>\n"}, "x.conf:2: failregex"},
+		"a repeat behind":     {map[string]string{"x.conf": "[Definition]\nfailregex = (?<=(?:(?:(?:(?:){200}){200}){200}){200}) <HOST>\n"}, "x.conf:2: failregex"},
 		"deep":                {map[string]string{"x.conf": "[Definition]\nfailregex = " + deep + "\n"}, "nested too deeply"},
 		"no address":          {map[string]string{"x.conf": "[Definition]\nfailregex = ^bad$\n"}, "has no address"},
 		"no expression":       {map[string]string{"x.conf": "[Definition]\nfailregex =\n"}, "there is no failregex"},
@@ -193,6 +195,24 @@ func doubling(format string) string {
 }
 
 func itoa(i int) string { return string(rune('0'+i/10)) + string(rune('0'+i%10)) }
+
+// TestManyBackreferences: expanding groups of few texts has a bound.
+func TestManyBackreferences(t *testing.T) {
+	var b strings.Builder
+	for i := range 20 {
+		b.WriteString(`(?P<g` + itoa(i) + `>[a-h])x(?P=g` + itoa(i) + `)`)
+	}
+	for i := range 20 {
+		b.WriteString(`(?P=g` + itoa(i) + `)`)
+	}
+	begin := time.Now()
+	if r, err := Compile(b.String(), false); err == nil {
+		r.Match([]byte(strings.Repeat("axa", 20)+strings.Repeat("a", 20)), nil)
+	}
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("took %s", d)
+	}
+}
 
 // FuzzFilter reads any filter and any line: nothing panics, and nothing takes long.
 func FuzzFilter(f *testing.F) {

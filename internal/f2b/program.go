@@ -68,7 +68,10 @@ type step struct {
 	at     assertion
 }
 
-const maxChecks = 16
+const (
+	maxChecks = 16
+	maxVisits = 20 * maxInsts
+)
 
 var (
 	errTooBig    = fmt.Errorf("larger than %d instructions", maxInsts)
@@ -83,12 +86,14 @@ type compiler struct {
 	groupOf map[int]*node
 	err     error
 	in      int // level
+	visits  int // of nodes: a repeated nothing takes time, and no instruction
 }
 
 // compile makes a program of an expression. ungreedy search is built in: the
 // match may begin anywhere.
 func compile(n *node, p *parser) (*program, error) {
-	n = expandBackrefs(n)
+	e := expander{left: maxInsts}
+	n = e.expand(n)
 	c := &compiler{program: &program{exact: true, names: p.names, groups: p.groups, alike: map[set]int32{}}, groupOf: map[int]*node{}}
 	collectGroups(n, c.groupOf)
 	match := c.emit(inst{op: iMatch})
@@ -137,6 +142,9 @@ func (c *compiler) setIndex(s *set) int32 {
 
 // node compiles n so that it goes on at next.
 func (c *compiler) node(n *node, next int32) int32 {
+	if c.visits++; c.visits > maxVisits {
+		c.err = errTooBig
+	}
 	if c.err != nil {
 		return next
 	}
@@ -334,13 +342,10 @@ func paths(n *node) ([][]step, error) {
 	case opCat, opRepeat:
 		subs := n.subs
 		if n.op == opRepeat {
-			if n.min != n.max {
+			if n.min != n.max || n.min > 256 || nullable(n.subs[0]) {
 				return nil, errBehind
 			}
-			subs = nil
-			for range n.min {
-				subs = append(subs, n.subs[0])
-			}
+			subs = slices.Repeat(n.subs, n.min)
 		}
 		all := [][]step{{}}
 		for _, s := range subs {
@@ -375,12 +380,16 @@ func bounded(all [][]step) ([][]step, error) {
 	return all, nil
 }
 
-// expandBackrefs writes a group of few texts, as a quote, and what
+// expander writes a group of few texts, as a quote, and what
 // refers to it, as alternatives: ([-/])A\1 is (-)A-|(/)A/. So most expressions
 // with backreferences are regular.
-func expandBackrefs(n *node) *node {
+// left is how many nodes it may still make; what is not expanded is matched by
+// trying.
+type expander struct{ left int }
+
+func (e *expander) expand(n *node) *node {
 	for i, s := range n.subs {
-		n.subs[i] = expandBackrefs(s)
+		n.subs[i] = e.expand(s)
 	}
 	if n.op != opCat {
 		return n
@@ -400,16 +409,23 @@ func expandBackrefs(n *node) *node {
 		if members == nil || last == i {
 			continue
 		}
+		size := 0
+		for _, x := range n.subs[i : last+1] {
+			size += nodes(x)
+		}
+		if e.left -= size * len(members); e.left < 0 {
+			return n
+		}
 		alt := &node{op: opAlt}
 		for _, b := range members {
 			branch := &node{op: opCat, subs: []*node{{op: opGroup, group: s.group, subs: []*node{textNode(b, false)}}}}
 			for _, x := range n.subs[i+1 : last+1] {
 				branch.subs = append(branch.subs, replaced(x, s.group, b))
 			}
-			alt.subs = append(alt.subs, expandBackrefs(branch))
+			alt.subs = append(alt.subs, e.expand(branch))
 		}
 		rest := append(append([]*node{}, n.subs[:i]...), alt)
-		return expandBackrefs(&node{op: opCat, subs: append(rest, n.subs[last+1:]...)})
+		return e.expand(&node{op: opCat, subs: append(rest, n.subs[last+1:]...)})
 	}
 	return n
 }
@@ -494,6 +510,14 @@ func textNode(s string, fold bool) *node {
 		cat.subs = append(cat.subs, &node{op: opSet, set: &set})
 	}
 	return cat
+}
+
+func nodes(n *node) int {
+	sum := 1
+	for _, s := range n.subs {
+		sum += nodes(s)
+	}
+	return sum
 }
 
 func refers(n *node, group int) bool {

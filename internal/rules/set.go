@@ -29,6 +29,7 @@ type Set struct {
 	Firewall Firewall   `key:"firewall" doc:"firewall backends, and how they block" default:"{}" eg:"{backend: ipset}"`
 	Flags    Flags      `key:"flags" doc:"write raised flags as files" default:"{dir: /run/stoplog/flags}" eg:"{dir: /run/flags}"`
 	Limits   Limits     `key:"limits" doc:"limits of memory and disk" default:"{}" eg:"{buckets: 100000}"`
+	Log      Log        `key:"log" doc:"how stoplog writes its own log" default:"{}" eg:"{format: fail2ban}"`
 	Privacy  Privacy    `key:"privacy" doc:"what is stored of log lines, and for how long" default:"{}" eg:"{lines: false}"`
 	Fleet    Fleet      `key:"fleet" doc:"count together with other machines, after stoplog fleet join (default: off)" eg:"{mode: observe}"`
 	Listen   Listen     `key:"listen" doc:"HTTP listeners (default: off)" eg:"{page: {addr: 127.0.0.1:8080}}"`
@@ -259,6 +260,11 @@ type Limits struct {
 	Evidence  int `key:"evidence" doc:"memory for recent log lines that explain blocks" default:"4MiB" is:"size" range:"64KiB..1GiB"`
 	LineBytes int `key:"line" doc:"longest log line; longer ones are truncated" default:"1MiB" is:"size" range:"1KiB..1MiB" eg:"16KiB"`
 	Audit     int `key:"audit" doc:"size of each of the four audit files" default:"16MiB" is:"size" range:"64KiB..1GiB"`
+}
+
+// Log is how stoplog writes its own log.
+type Log struct {
+	Format string `in:"the log" key:"format" doc:"text, or fail2ban: blocks are written as fail2ban writes bans, for programs that read its log" default:"text" what:"a format" words:"text fail2ban"`
 }
 
 // Privacy says what is kept of log lines.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
+	"stoplog/internal/parse/record"
 	"stoplog/internal/parse/scan"
 )
 
@@ -155,8 +156,11 @@ func readLogfmt(b []byte, m *Match) []fieldValue {
 
 func logfmtValue(b []byte, m *Match) (val, rest []byte, ok bool) {
 	if len(b) > 0 && b[0] == '"' {
-		val, rest, ok = readString(b, m)
-		return val, rest, ok && (len(rest) == 0 || rest[0] == ' ')
+		if val, rest, ok = record.Quoted(b); !ok || len(rest) > 0 && rest[0] != ' ' {
+			return nil, nil, false
+		}
+		val, ok = m.text(val)
+		return val, rest, ok
 	}
 	n := 0
 	for n < len(b) && b[n] != ' ' && b[n] != '"' {

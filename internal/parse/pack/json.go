@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"stoplog/internal/parse/record"
 )
 
 const (
@@ -13,73 +15,64 @@ const (
 	maxDepth  = 12
 )
 
-// jsonReader flattens one JSON object into dotted paths, elements of lists by
-// their number. What is not exactly one object within the bounds is refused.
-type jsonReader struct {
-	b   []byte
-	m   *Match
-	out []fieldValue
-	bad bool
-}
-
-// readJSON returns the fields of the object that b is, nil when it is not one.
-func readJSON(b []byte, m *Match) []fieldValue {
-	r := &jsonReader{b: b, m: m}
-	r.value("", 0)
-	r.space()
-	if r.bad || len(r.b) > 0 {
-		return nil
+// readJSON flattens the object that b is into dotted paths, elements of lists by
+// their number. It returns nil for what is not exactly one object within the
+// bounds.
+func readJSON(b []byte, m *Match) (out []fieldValue) {
+	type level struct {
+		path string
+		next int // of a list: the number of the next element; -1: an object
 	}
-	return r.out
-}
-
-func (r *jsonReader) space() {
-	for len(r.b) > 0 && (r.b[0] == ' ' || r.b[0] == '\t' || r.b[0] == '\n' || r.b[0] == '\r') {
-		r.b = r.b[1:]
+	open := []level{{next: -1}}
+	for j := record.Open(b); ; {
+		k, key, v := j.Next()
+		if k == record.Bad || k == record.End && len(j.Rest()) > 0 {
+			return nil
+		}
+		if k == record.End {
+			return out
+		}
+		if k == record.Close {
+			open = open[:len(open)-1]
+			continue
+		}
+		in := &open[len(open)-1]
+		path := in.path
+		if in.next >= 0 {
+			path = join(path, strconv.Itoa(in.next))
+			in.next++
+		} else {
+			name, ok := m.text(key)
+			if !ok {
+				return nil
+			}
+			path = join(path, string(name))
+		}
+		if len(open) > maxDepth || len(out) >= maxFields {
+			return nil
+		}
+		switch k {
+		case record.Object:
+			open = append(open, level{path, -1})
+			continue
+		case record.List:
+			open = append(open, level{path, 0})
+			continue
+		case record.Word:
+			if !word(v) {
+				return nil
+			}
+			if string(v) == "null" {
+				v = nil
+			}
+		default:
+			var ok bool
+			if v, ok = m.text(v); !ok {
+				return nil
+			}
+		}
+		out = append(out, fieldValue{path, v})
 	}
-}
-
-// next drops c and reports whether it was there.
-func (r *jsonReader) next(c byte) bool {
-	r.space()
-	if len(r.b) > 0 && r.b[0] == c {
-		r.b = r.b[1:]
-		return true
-	}
-	return false
-}
-
-func (r *jsonReader) value(path string, depth int) {
-	r.space()
-	if len(r.b) == 0 || depth > maxDepth || len(r.out) >= maxFields {
-		r.bad = true
-		return
-	}
-	switch r.b[0] {
-	case '{':
-		r.object(path, depth)
-	case '[':
-		r.list(path, depth)
-	case '"':
-		r.emit(path, r.str())
-	default:
-		r.scalar(path)
-	}
-}
-
-func (r *jsonReader) emit(path string, v []byte) {
-	r.out = append(r.out, fieldValue{path, v})
-}
-
-func (r *jsonReader) str() []byte {
-	r.space()
-	v, rest, ok := readString(r.b, r.m)
-	if !ok {
-		r.bad = true
-		return nil
-	}
-	r.b = rest
-	return v
 }
 
 func join(path, key string) string {
@@ -89,97 +82,37 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-func (r *jsonReader) object(path string, depth int) {
-	r.b = r.b[1:]
-	if r.next('}') {
-		return
-	}
-	for !r.bad {
-		key := string(r.str())
-		if r.bad || !r.next(':') {
-			break
-		}
-		r.value(join(path, key), depth+1)
-		if r.next('}') {
-			return
-		}
-		if !r.next(',') {
-			break
+// word reports whether v may be a number or a word of JSON.
+func word(v []byte) bool {
+	for _, c := range v {
+		if !alnum(c) && c != '+' && c != '-' && c != '.' {
+			return false
 		}
 	}
-	r.bad = true
+	return true
 }
 
-func (r *jsonReader) list(path string, depth int) {
-	r.b = r.b[1:]
-	if r.next(']') {
-		return
+// text replaces the escapes in v (RFC 8259, section 7; \x and \a, \v as Go writes
+// them); ok is false if one is none of them. Without escapes it aliases v.
+func (m *Match) text(v []byte) (out []byte, ok bool) {
+	i := bytes.IndexByte(v, '\\')
+	if i < 0 {
+		return v, true
 	}
-	for i := 0; !r.bad; i++ {
-		r.value(join(path, strconv.Itoa(i)), depth+1)
-		if r.next(']') {
-			return
-		}
-		if !r.next(',') {
-			break
-		}
-	}
-	r.bad = true
-}
-
-// scalar reads a number or word; null is an empty value.
-func (r *jsonReader) scalar(path string) {
-	n := 0
-	for n < len(r.b) && (alnum(r.b[n]) || bytes.IndexByte([]byte("+-."), r.b[n]) >= 0) {
-		n++
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	if n == 0 {
-		r.bad = true
-	}
-	if string(v) == "null" {
-		v = nil
-	}
-	r.emit(path, v)
-}
-
-// readString reads the quoted string at b's start (RFC 8259, section 7; \x
-// and \a, \v as Go writes them). An unescaped value aliases b.
-func readString(b []byte, m *Match) (v, rest []byte, ok bool) {
-	if len(b) == 0 || b[0] != '"' {
-		return nil, nil, false
-	}
-	for i := 1; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return b[1:i], b[i+1:], true
-		case '\\':
-			return readEscaped(b[1:], i-1, m)
-		}
-	}
-	return nil, nil, false
-}
-
-// readEscaped reads on from the first backslash, at b[i].
-func readEscaped(b []byte, i int, m *Match) (v, rest []byte, ok bool) {
 	n := len(m.kept)
-	m.kept = append(m.kept, b[:i]...)
-	for b = b[i:]; len(b) > 0; {
-		switch {
-		case b[0] == '"':
-			return m.kept[n:len(m.kept):len(m.kept)], b[1:], true
-		case b[0] != '\\':
-			m.kept, b = append(m.kept, b[0]), b[1:]
-		default:
-			k := m.unescape(b)
-			if k == 0 {
-				return nil, nil, false
-			}
-			b = b[k:]
+	m.kept = append(m.kept, v[:i]...)
+	for v = v[i:]; len(v) > 0; {
+		if v[0] != '\\' {
+			m.kept, v = append(m.kept, v[0]), v[1:]
+			continue
 		}
+		k := m.unescape(v)
+		if k == 0 {
+			return nil, false
+		}
+		v = v[k:]
 	}
-	return nil, nil, false
+	return m.kept[n:len(m.kept):len(m.kept)], true
 }
 
 const plainEscapes = `"\/'bfnrtav`

@@ -39,7 +39,7 @@ func docker(line []byte, memory *[]byte, ref int64, loc *time.Location) ([]byte,
 	if !scan.HasPrefix(line, head) {
 		return nil, 0, false
 	}
-	end := stringEnd(line, len(head))
+	end := StringEnd(line, len(head))
 	if end < 0 {
 		return nil, 0, false
 	}

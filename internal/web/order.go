@@ -95,10 +95,11 @@ func (s *site) order(do string, give func(context.Context, control.Order) (contr
 			http.Error(w, "Invalid time. Nothing was changed.", http.StatusBadRequest)
 			return
 		}
-		if s.unsure(w, r, who, d) {
+		u, asked := s.unsure(w, r, who, d)
+		if asked {
 			return
 		}
-		s.carryOut(w, r, who, d, func(ctx context.Context) (control.Answer, error) { return give(ctx, o) })
+		s.carryOut(w, r, who, d, u, func(ctx context.Context) (control.Answer, error) { return give(ctx, o) })
 	}
 }
 
@@ -112,16 +113,17 @@ const (
 // unsure reports whether an order touches more than one prefix and its sender
 // has not confirmed that; then it has been answered with the question. What is
 // confirmed is a number of blocks: when there are more by then, it asks again.
-func (s *site) unsure(w http.ResponseWriter, r *http.Request, who *session, d draft) bool {
+// Otherwise it returns what takes the order back.
+func (s *site) unsure(w http.ResponseWriter, r *http.Request, who *session, d draft) (undo, bool) {
 	p, ok := readTarget(d.Target)
 	if !ok || d.Do == "disallow" {
-		return false // the daemon says what is wrong with it
+		return undo{}, false // the daemon says what is wrong with it
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
 	x, err := s.daemon.Explain(ctx, p.String())
 	if err != nil {
-		return false // so does the order
+		return undo{}, false // so does the order
 	}
 	v := struct {
 		frame
@@ -147,11 +149,11 @@ func (s *site) unsure(w http.ResponseWriter, r *http.Request, who *session, d dr
 	wide := d.Do != "unblock" && (p.Addr().Is4() && p.Bits() < ordinary4 || p.Addr().Is6() && p.Bits() < ordinary6)
 	sure, err := strconv.Atoi(r.PostFormValue("sure"))
 	if !wide && v.Total <= 1 || err == nil && v.Total <= sure {
-		return false
+		return undoOf(d, p, x, time.Now()), false
 	}
 	v.frame, v.More = s.frame(r, who, "Confirm"), v.Total-len(v.Lifts)
 	s.render(w, http.StatusOK, "confirm.html", v)
-	return true
+	return undo{}, true
 }
 
 func (s *site) flagOrder(do string, give func(context.Context, control.FlagOrder) (control.Answer, error)) http.HandlerFunc {
@@ -166,7 +168,7 @@ func (s *site) flagOrder(do string, give func(context.Context, control.FlagOrder
 			return
 		}
 		o := control.FlagOrder{Name: d.Target, For: span, By: signed(who)}
-		s.carryOut(w, r, who, d, func(ctx context.Context) (control.Answer, error) { return give(ctx, o) })
+		s.carryOut(w, r, who, d, undo{}, func(ctx context.Context) (control.Answer, error) { return give(ctx, o) })
 	}
 }
 
@@ -175,16 +177,18 @@ func signed(who *session) string { return "page:" + who.token.Name }
 
 // carryOut gives an order and leads to the page that shows what came of it.
 // What was refused comes back as a draft: nothing that was typed is lost.
-func (s *site) carryOut(w http.ResponseWriter, r *http.Request, who *session, d draft, give func(context.Context) (control.Answer, error)) {
+func (s *site) carryOut(w http.ResponseWriter, r *http.Request, who *session, d draft, u undo, give func(context.Context) (control.Answer, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
 	a, err := give(ctx)
 	n := notice{Text: sentence(strings.Join(a.Lines, "; "))}
 	to := draft{Do: d.Do, Target: d.Target}
 	if err != nil {
-		n, to = notice{"Not done: " + why(err), true}, d
+		n, to, u = notice{Text: "Not done: " + why(err), Bad: true}, d, undo{}
 	}
+	n.Undo = u.id
 	s.sessions.say(who, n)
+	s.sessions.keepUndo(who, u)
 	url := to.URL()
 	if err == nil && !d.OfFlag() {
 		url = lookURL(d.Target)

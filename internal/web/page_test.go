@@ -9,12 +9,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"stoplog/internal/control"
+	"stoplog/internal/fleet"
 	"stoplog/internal/httpd"
 )
 
@@ -493,5 +495,90 @@ func TestPresent(t *testing.T) {
 	})
 	if len(there) != 3 || len(absent) != 2 || there[1].Name != "d" || there[2].Name != "e" {
 		t.Errorf("there %v, absent %v: what was read or cannot be read is not absent", there, absent)
+	}
+}
+
+// TestUndo: an order can be taken back once, soon, and only when the state
+// before it can be made again.
+func TestUndo(t *testing.T) {
+	const target = "192.0.2.7"
+	rule, limited := blockOf("192.0.2.0/28"), blockOf("192.0.2.0/28")
+	limited.Limited = true
+	exact := blockOf("192.0.2.7/32")
+	exact.Rule, exact.Reason = "by hand", "asked"
+	for _, c := range []struct {
+		name, path string
+		found      []control.Block
+		want       []string // nil: no undo is offered
+	}{
+		{"block", "/block", nil, []string{"unblock 192.0.2.7 0s"}},
+		{"block inside another", "/block", []control.Block{rule}, nil},
+		{"unblock", "/unblock", []control.Block{rule}, []string{"block 192.0.2.0/28 1h0m0s undone unblock of rule ssh-login"}},
+		{"unblock of one by hand", "/unblock", []control.Block{exact}, []string{"block 192.0.2.7/32 1h0m0s asked"}},
+		{"unblock of ports", "/unblock", []control.Block{limited}, nil},
+		{"unblock of nothing", "/unblock", nil, nil},
+		{"allow", "/allow", nil, []string{"disallow 192.0.2.7 0s"}},
+		{"allow that lifts", "/allow", []control.Block{exact}, []string{"disallow 192.0.2.7 0s", "block 192.0.2.7/32 1h0m0s asked"}},
+		{"allow inside a block", "/allow", []control.Block{rule}, []string{"disallow 192.0.2.7 0s"}},
+		{"disallow", "/disallow", nil, nil},
+	} {
+		d := &fake{found: c.found}
+		b := visit(t, d, nil)
+		b.login()
+		to := b.order(c.path, "target", target).Header().Get("Location")
+		m := undoField.FindStringSubmatch(b.send("GET", to, nil).Body.String())
+		if (m != nil) != (c.want != nil) {
+			t.Errorf("%s: an undo is offered: %v, want %v", c.name, m != nil, c.want != nil)
+			continue
+		}
+		if m == nil {
+			continue
+		}
+		b.order("/undo", "id", "another")
+		if got := d.given(); len(got) != 1 {
+			t.Errorf("%s: another form's id gave %q", c.name, got[1:])
+		}
+		b.order("/undo", "id", m[1])
+		b.order("/undo", "id", m[1])
+		got := d.given()[1:]
+		for i := range got {
+			got[i] = strings.TrimSpace(strings.TrimSuffix(got[i], "page:anna"))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: undone by %q, want %q", c.name, got, c.want)
+		}
+	}
+	b := visit(t, &fake{}, nil)
+	b.login()
+	b.order("/block", "target", target)
+	m := undoField.FindStringSubmatch(b.send("GET", "/", nil).Body.String())
+	for _, s := range b.site.sessions.by {
+		s.undo.until = time.Now().Add(-time.Second)
+	}
+	b.order("/undo", "id", m[1])
+	if page := b.send("GET", "/", nil).Body.String(); !strings.Contains(page, "too late to undo") {
+		t.Error("an undo that comes too late is not refused")
+	}
+}
+
+var undoField = regexp.MustCompile(`name="id" value="([^"]+)"`)
+
+func TestFleetOnPage(t *testing.T) {
+	d := &fake{text: "<i>"}
+	b := visit(t, d, nil)
+	b.login()
+	if strings.Contains(b.send("GET", "/", nil).Body.String(), "s-fleet") {
+		t.Error("a fleet is shown where there is none")
+	}
+	d.fleet = &fleet.Status{Node: "web1", Mode: "on", Connected: true, Since: time.Now(), Nodes: []fleet.Peer{{Name: "web2<i>", Keys: 7, Refused: 3, Why: "wrong signature", Differ: []string{"ssh-login"}}}}
+	page := b.send("GET", "/", nil).Body.String()
+	for _, want := range []string{"web1: connected since", "web2&lt;i&gt;", "other settings of ssh-login", "wrong signature"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q on the page", want)
+		}
+	}
+	d.fleet.Connected, d.fleet.Error = false, "connection refused"
+	if page := b.send("GET", "/", nil).Body.String(); !strings.Contains(page, "counting alone") || !strings.Contains(page, "connection refused") {
+		t.Error("a lost engine is not told")
 	}
 }

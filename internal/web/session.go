@@ -40,6 +40,7 @@ type session struct {
 	seen  time.Time
 	saved time.Time // the value of seen that is in the file
 	flash notice
+	undo  undo // of the last order
 }
 
 func (s *session) over(now time.Time) bool {
@@ -50,6 +51,7 @@ func (s *session) over(now time.Time) bool {
 type notice struct {
 	Text string
 	Bad  bool
+	Undo string // the id of its undo, "" for none
 }
 
 type sessionID = [sha256.Size]byte

@@ -63,6 +63,7 @@ func (s *site) handler() http.Handler {
 	mux.HandleFunc("POST /unblock", s.order("unblock", s.daemon.Unblock))
 	mux.HandleFunc("POST /allow", s.order("allow", s.daemon.Allow))
 	mux.HandleFunc("POST /disallow", s.order("disallow", s.daemon.Disallow))
+	mux.HandleFunc("POST /undo", s.undo)
 	mux.HandleFunc("POST /flag/set", s.flagOrder("flag/set", s.daemon.SetFlag))
 	mux.HandleFunc("POST /flag/clear", s.flagOrder("flag/clear", s.daemon.ClearFlag))
 	mux.HandleFunc("/", s.notFound(mux))

@@ -2,6 +2,10 @@
 // changed in its live parts. All else works without this script.
 "use strict";
 (function () {
+  const undo = document.getElementById("undo");
+  if (undo) setTimeout(function () { undo.hidden = true; }, 10000);
+})();
+(function () {
   const help = document.getElementById("keys");
   if (!help || !document.getElementById("addr")) return;
   const off = () => localStorage.getItem("keys") === "off";

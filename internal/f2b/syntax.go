@@ -2,6 +2,7 @@ package f2b
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -224,6 +225,9 @@ func (p *parser) repeats(n *node, f *flags) *node {
 		if lo > maxRepeat || hi > maxRepeat {
 			p.fail("more than %d repeats", maxRepeat)
 		}
+		if blank(n) {
+			lo, hi = 1, 1 // each round would take time and leave nothing
+		}
 		n = &node{op: opRepeat, subs: []*node{n}, min: lo, max: hi}
 		if p.eat("?") {
 			n.lazy = true
@@ -232,6 +236,19 @@ func (p *parser) repeats(n *node, f *flags) *node {
 		}
 	}
 	return n
+}
+
+// blank reports whether n compiles to no instruction.
+func blank(n *node) bool {
+	switch n.op {
+	case opEmpty:
+		return true
+	case opRepeat:
+		return n.max == 0 || n.min == n.max && blank(n.subs[0])
+	case opCat:
+		return !slices.ContainsFunc(n.subs, func(s *node) bool { return !blank(s) })
+	}
+	return false
 }
 
 func (p *parser) quantifier() (lo, hi int, ok bool) {

@@ -2,6 +2,7 @@ package f2b
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -102,4 +103,40 @@ func TestHostileLines(t *testing.T) {
 		t.Errorf("%d of %d matches took longer than 1 ms", slow, n)
 	}
 	t.Logf("%d matches, %d over 1 ms, worst %s (%s on %q), a whole filter %s (%s)", n, slow, worst, which, line, worstLine, whichLine)
+}
+
+// TestHostileExpressions: an expression of few bytes that stands for very many is
+// compiled or refused at once.
+func TestHostileExpressions(t *testing.T) {
+	nest := func(s string, n int, quantifier string) string {
+		for range n {
+			s = "(?:" + s + ")" + quantifier
+		}
+		return s
+	}
+	refs, many := "(a*)", ""
+	for i := 1; i < 60; i++ {
+		refs += fmt.Sprintf(`(\%d\%d)`, i, i)
+		many += "(a|b)"
+	}
+	for i := 1; i < 60; i++ {
+		many += fmt.Sprintf(`\%d`, i)
+	}
+	for _, x := range []string{
+		nest("", 20, "{1000}"), nest("a{0}", 20, "{1000}"), nest("(?:)(?:)", 20, "{1000}?"), nest("", 20, "{1,1000}"),
+		"(?<=" + nest("", 20, "{1000}") + ")a", nest("^", 20, "{1000}"), nest("(?:|)", 20, "{1000}"), nest("a?", 20, "{1000}"),
+		nest("a*", 90, "*"), nest("(?=a)", 20, "{1000}"), nest("a", 90, "{2}"), "(" + strings.Repeat("a|", 2000) + "b){100}",
+		"(?P<a>a|b|c|d|e|f|g|h)" + strings.Repeat("(?P=a)", 2000), refs, many, strings.Repeat("(a)?", 6) + strings.Repeat("(?(1)b|c)", 2000),
+	} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = Compile(x, true)
+		}()
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%.60q is not compiled within 20 s", x)
+		}
+	}
 }

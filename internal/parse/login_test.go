@@ -16,7 +16,8 @@ func TestLogins(t *testing.T) {
 		// su
 		{"h su[7]: FAILED SU (to root) ann on pts/0", "failure user=root"},
 		{"h su: BAD SU ann to root on /dev/pts/1", "failure user=root"},
-		{"h su: (to root) ann on pts/0", "-"},
+		{"h su: (to root) ann on pts/0", "other user=root"},
+		{"h su: Successful su for root by ann", "other user=root"},
 		// login
 		{"h login[7]: FAILED LOGIN 1 FROM 192.0.2.7 FOR root, Authentication failure", "failure 192.0.2.7 user=root"},
 		{"h login[7]: FAILED LOGIN 2 FROM 192.0.2.7 FOR x, User not known to the underlying authentication module", "failure unknown_user 192.0.2.7 user=x"},

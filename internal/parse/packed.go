@@ -144,11 +144,15 @@ func (p *Parser) customTime(ev0 *Event, stamp int64) int64 {
 func take(ev *Event, m *pack.Match) {
 	ev.Service, ev.Outcome, ev.Kind = m.Service, Outcome(m.Outcome), Kind(m.Kind)
 	ev.Addr, ev.User, ev.Count = m.Addr, m.User, 1
+	ev.Informs = m.Informs
 	if m.Time != 0 {
 		ev.Time = m.Time
 	}
 	if len(m.Conn) > 0 {
 		ev.Conn, ev.Class = ConnID(m.Service, m.Conn), m.Class
+	}
+	if m.Informs {
+		ev.Fields = append(ev.Fields, Field{Name: "what", Value: []byte(m.Name)})
 	}
 	for _, f := range m.Fields {
 		ev.Fields = append(ev.Fields, Field(f))

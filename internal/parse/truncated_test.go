@@ -23,7 +23,7 @@ func TestDaemonTags(t *testing.T) {
 			t.Errorf("%q: got no scanner", tag)
 		}
 	}
-	for _, tag := range []string{"", "/", "x", "cron", "systemd", "postfix/qmgr", "postfix/pickup", "dovecots", "my-auth", "cyrus/"} {
+	for _, tag := range []string{"", "/", "x", "cron", "postfix/qmgr", "postfix/pickup", "dovecots", "my-auth", "cyrus/"} {
 		if p.tagScanner([]byte(tag)) != nil || p.opt.Packs.Knows([]byte(tag)) {
 			t.Errorf("%q: got a scanner, want none", tag)
 		}

@@ -74,6 +74,9 @@ var serviceWriters = func() map[string]*writers {
 		{"xrdp", "xrdp xrdp-sesman", "xrdp-sesman xrdp-sesexec", rootOnly},
 		{"webmin", "webmin usermin", "", rootOnly},
 		{"proxmox", "pvedaemon pveproxy pmgdaemon pmgproxy proxmox-backup proxmox-backup-proxy proxmox-datacenter-api proxmox-datacenter-privileged-api", "", systemAccounts},
+		// Accounts of the machine, changed by whoever is root in whatever unit.
+		{"shadow", "*", "useradd userdel usermod groupadd groupdel groupmod gpasswd passwd chpasswd newusers chage chsh chfn", rootOnly},
+		{"systemd", "", "systemd", rootOnly},
 		{"screensharingd", "", "", rootOnly},
 
 		// Mail.
@@ -173,8 +176,11 @@ func (w *writers) wrote(en *source.Entry, named bool) bool {
 	case len(en.Unit) == 0:
 		return len(en.Exe) == 0 || w.runs(en.Exe)
 	}
-	return inSession(en.Unit) && w.runs(en.Exe)
+	return (inSession(en.Unit) || string(en.Unit) == managerUnit) && w.runs(en.Exe)
 }
+
+// managerUnit is that of the system's own systemd, process 1.
+const managerUnit = "init.scope"
 
 func (w *writers) runs(exe []byte) bool {
 	base := string(exe[bytes.LastIndexByte(exe, '/')+1:])

@@ -201,6 +201,29 @@ func TestSuAndSudoInform(t *testing.T) {
 	}
 }
 
+// TestMachineInforms: lines about accounts, units and the kernel are reported,
+// from their programs alone, and have no address and count toward no block.
+func TestMachineInforms(t *testing.T) {
+	const user, unit = "new user: name=x from 192.0.2.7, UID=0, GID=0, home=/, shell=/bin/sh", "app.service: Start request repeated too quickly."
+	for _, c := range []struct{ by, tag, msg, want string }{
+		{"session-c1.scope 0 /usr/sbin/useradd", "useradd", user, "informs"},
+		{"cloud-init.service 0 /usr/sbin/useradd", "useradd", user, "informs"},
+		{"session-c1.scope 1000 /usr/bin/logger", "useradd", user, "-"},
+		{"session-c1.scope 0 /usr/bin/passwd", "passwd", "password for 'ann' changed by 'ann'", "informs"},
+		{"init.scope 0 /usr/lib/systemd/systemd", "systemd", unit, "informs"},
+		{"user@1000.service 1000 /usr/lib/systemd/systemd", "systemd", unit, "-"},
+		{"session-c1.scope 1000 /usr/bin/logger", "systemd", unit, "-"},
+	} {
+		got, ev := speak(liveParser(t), writer(c.by, c.tag), c.msg)
+		if c.want == "informs" && ev.Informs {
+			got = "informs"
+		}
+		if got != c.want || ev.Addr.IsValid() {
+			t.Errorf("%s as %s: %q\n got %s %v, want %s without an address", c.by, c.tag, c.msg, got, ev.Addr, c.want)
+		}
+	}
+}
+
 // TestSourcesNameWriters: a source may name the units, containers and accounts
 // that speak for a service.
 func TestSourcesNameWriters(t *testing.T) {

@@ -281,7 +281,7 @@ func (w *windowText) check(p place) {
 	case asked != 1:
 		p.fail("", "a window needs one of count (this many are a breach), over (more than this many are) and first: true")
 	case w.First && w.Distinct != nil:
-		p.fail("key: [user, prefix]", "first does not work with distinct: name what must be new in the rule's key")
+		p.fail("", "first does not work with distinct: name what must be new in the rule's key")
 	case !w.First && w.Within > 30*day:
 		p.fail("", "only a window with first: true can be longer than 30d")
 	}

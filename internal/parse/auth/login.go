@@ -31,10 +31,20 @@ func sudo(env *event.Message, msg []byte, ev *event.Event) bool {
 	return scan.HasPrefix(rest, "TTY=") || scan.HasPrefix(rest, "PWD=")
 }
 
-// su reads "FAILED SU (to root) alice on pts/0" (util-linux, shadow) and
-// BSD's "BAD SU alice to root on /dev/ttyp0". There is no address.
+// su reads "FAILED SU (to root) alice on pts/0" (util-linux, shadow), BSD's
+// "BAD SU alice to root on /dev/ttyp0", and uses of it: "(to root) alice on
+// pts/0" and "Successful su for root by alice". There is no address.
 func su(env *event.Message, msg []byte, ev *event.Event) bool {
 	ev.Service = "su"
+	if rest, ok := scan.After(msg, "(to "); ok {
+		user, _, ok := scan.Cut(rest, ") ")
+		ev.User = user
+		return ok
+	}
+	if rest, ok := scan.After(msg, "Successful su for "); ok {
+		ev.User, _ = scan.Word(rest)
+		return true
+	}
 	if rest, ok := scan.After(msg, "FAILED SU (to "); ok {
 		user, _, ok := scan.Cut(rest, ") ")
 		ev.Outcome, ev.User = event.Failure, user

@@ -32,6 +32,7 @@ type loader struct {
 	file     string
 	problems []Problem
 	compiled []*pattern
+	informs  bool // the pack's events have no address
 }
 
 func (l *loader) add(n *yaml.Node, msg string) {
@@ -42,7 +43,7 @@ func (l *loader) addf(n *yaml.Node, format string, args ...any) {
 	l.add(n, fmt.Sprintf(format, args...))
 }
 
-var packKeys = []string{"name", "origin", "programs", "logs", "syslog_only", "one_line", "patterns", "samples", "ignores", "hostile"}
+var packKeys = []string{"name", "origin", "programs", "logs", "syslog_only", "informs", "one_line", "patterns", "samples", "ignores", "hostile"}
 
 // pack reads the whole file.
 func (l *loader) pack(data []byte) *Pack {
@@ -57,6 +58,10 @@ func (l *loader) pack(data []byte) *Pack {
 	}
 	p := &Pack{}
 	root := doc.Content[0]
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		// Patterns are checked as they are read, wherever the key stands.
+		l.informs = l.informs || root.Content[i].Value == "informs"
+	}
 	l.each(root, packKeys, func(key string, v *yaml.Node) { l.packKey(p, key, v) })
 	if p.name == "" {
 		l.add(root, "name is missing: the service that events will carry")
@@ -81,6 +86,10 @@ func (l *loader) packKey(p *Pack, key string, v *yaml.Node) {
 	case "syslog_only":
 		if p.tagOnly = l.str(v) == "true"; !p.tagOnly {
 			l.add(v, "syslog_only is true or left out")
+		}
+	case "informs":
+		if p.informs = l.str(v) == "true"; !p.informs {
+			l.add(v, "informs is true or left out")
 		}
 	case "one_line":
 		if p.oneLine = l.str(v); len(p.oneLine) < 8 {

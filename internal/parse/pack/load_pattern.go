@@ -93,6 +93,12 @@ func (l *loader) complete(p *pattern, n, at *yaml.Node) {
 	default:
 		p.literals = fieldLiterals(p.fields)
 	}
+	if p.informs = l.informs; p.informs {
+		if p.hasAddr() || p.outcome == Success {
+			l.add(at, "the events of a pack that informs have no address and are no success")
+		}
+		return
+	}
 	if !p.hasAddr() && !p.hasConn() {
 		l.add(at, "no address: the pattern needs a group (?P<ip>…) or <ip>, or conn when another line tells it")
 	}

@@ -52,6 +52,7 @@ type Match struct {
 	Name    string     // the pattern's own name, often empty
 	Outcome uint8      // Other, Failure, Success
 	Kind    uint8      // Plain, Probe, UnknownUser, Limited, Forbidden
+	Informs bool       // it may be reported, and counts toward no block
 	Class   uint8      // which way of telling of one attempt this is, when Conn is set
 	Addr    netip.Addr // invalid when the pattern has no address
 	Time    int64      // Unix ns by the line's own stamp; 0: it has none
@@ -81,6 +82,7 @@ type Pack struct {
 	logs     []string
 	anyTag   bool
 	nameless bool   // its name is no tag
+	informs  bool   // its events are reported, and count toward no block
 	tagOnly  bool   // never sniffed in a line without a tag
 	oneLine  string // why no record of it holds a client's line break; "": it may
 	patterns []*pattern

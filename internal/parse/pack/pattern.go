@@ -30,6 +30,7 @@ type pattern struct {
 	unless               *expression // a message that it matches is not read
 	fields               []fieldTest
 	from                 fieldPaths
+	informs              bool     // its pack's events count toward no block
 	literals             []string // one of them occurs in every line that matches; nil: unknown
 }
 

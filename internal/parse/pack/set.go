@@ -277,6 +277,7 @@ func (s *Set) try(r int, v *view, m *Match) bool {
 		return false
 	}
 	m.Service, m.Name = pk.name, p.name
+	m.Informs = p.informs
 	m.Outcome, m.Kind, m.Class = p.outcome, p.kind, p.class
 	if m.Time == 0 {
 		m.Time = v.time

@@ -137,7 +137,7 @@ func sourceRows(ss []control.SourceStatus) [][]string {
 			remark += fmt.Sprintf(" %d lines too long, cut", s.Cut)
 		}
 		if s.OverLimit > 0 {
-			remark += fmt.Sprintf(" %d lines took the filter of %s too many steps: not counted", s.OverLimit, s.OverLimitOf)
+			remark += fmt.Sprintf(" %d lines were too long for the filter of %s, or took it too many steps: not counted", s.OverLimit, s.OverLimitOf)
 		}
 		if s.Foreign > 0 {
 			remark += fmt.Sprintf(" %d entries by other units than the service's: ignored (%s)", s.Foreign, s.Foreigner)

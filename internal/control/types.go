@@ -149,8 +149,8 @@ type SourceStatus struct {
 	// units, which are ignored; Foreigner describes one of them.
 	Foreign   uint64 `json:"foreign,omitempty"`
 	Foreigner string `json:"foreigner,omitempty"`
-	// OverLimit counts lines that the filter of the rule OverLimitOf took too many
-	// steps for: they count toward nothing.
+	// OverLimit counts lines that were too long for the filter of the rule
+	// OverLimitOf, or took it too many steps: they count toward nothing.
 	OverLimit   uint64 `json:"over_limit,omitempty"`
 	OverLimitOf string `json:"over_limit_of,omitempty"`
 	LagByte     int64  `json:"lag_bytes"`

@@ -72,6 +72,21 @@ func TestInjectedAddress(t *testing.T) {
 	}.check(t, f)
 }
 
+// TestLongLine: behind the limit of a line's length may stand the true address,
+// so that none but one at the line's begin counts.
+func TestLongLine(t *testing.T) {
+	f := load(t, "[Definition]\nfailregex = ^ app: bad login of .* from <HOST>\n ^<HOST> .* \"GET /admin\ndatepattern = {NONE}\n", Options{})
+	long := strings.Repeat("x", MaxLine)
+	verdicts{
+		{" app: bad login of x from 198.51.100.9 from 192.0.2.1", Ambiguous, "", ""},
+		{" app: bad login of x from 198.51.100.9 " + long + " from 192.0.2.1", OverLimit, "", ""},
+		{"192.0.2.1 - - \"GET /admin" + long, Counted, "192.0.2.1", ""},
+	}.check(t, f)
+	if _, v := f.Session(nil).CutLine([]byte(" app: bad login of x from 198.51.100.9"), 0, agreeNow); v != OverLimit {
+		t.Errorf("a line whose end is missing: got verdict %d", v)
+	}
+}
+
 // TestConnection counts by the lines of a connection together, as sshd's filter does.
 func TestConnection(t *testing.T) {
 	f := load(t, `[Definition]

@@ -40,6 +40,7 @@ type Session struct {
 	zone  *time.Location
 	last  int64
 	lines [][]byte // the last MaxLines, without their dates
+	isCut bool     // the line being read
 	buf   []byte
 	loc   []int
 	locP  []int
@@ -90,8 +91,21 @@ func (f *Filter) Stateful() bool {
 // Line looks for a failure in a line, without its line ending. at is its time
 // when something other than its text says so, as the journal: then no date is
 // looked for; else 0. now is when it arrived, for dates without a year.
+//
+// Of a line longer than MaxLine the first bytes are read. What follows may hold
+// another address: then one counts only where the line begins with it, as in
+// access logs, or when another line of the connection had it.
 func (s *Session) Line(text []byte, at int64, now time.Time) (Failure, Verdict) {
-	text = text[:min(len(text), MaxLine)]
+	return s.line(text, len(text) > MaxLine, at, now)
+}
+
+// CutLine is Line of text whose end is missing.
+func (s *Session) CutLine(text []byte, at int64, now time.Time) (Failure, Verdict) {
+	return s.line(text, true, at, now)
+}
+
+func (s *Session) line(text []byte, isCut bool, at int64, now time.Time) (Failure, Verdict) {
+	text, s.isCut = text[:min(len(text), MaxLine)], isCut
 	var cut date
 	if at != 0 {
 		s.last = at
@@ -103,6 +117,9 @@ func (s *Session) Line(text []byte, at int64, now time.Time) (Failure, Verdict) 
 	}
 	s.buf = append(append(append(s.buf[:0], text[:cut.from]...), text[cut.to:]...), '\n')
 	if s.f.MaxLines > 1 {
+		if isCut {
+			return Failure{}, OverLimit
+		}
 		return s.many(now)
 	}
 	fail, v, _ := s.read(s.buf, now)
@@ -279,6 +296,9 @@ func (s *Session) fail(m *match, i int, pre groups) (Failure, Verdict) {
 	if s.twofold(m, g) {
 		return Failure{}, Ambiguous
 	}
+	if s.isCut && !s.beginsWithAddress(m) {
+		return Failure{}, OverLimit
+	}
 	for k, v := range pre {
 		if m.e.Regex.program.names[k] == 0 {
 			g[k] = v
@@ -304,6 +324,17 @@ func (s *Session) fail(m *match, i int, pre groups) (Failure, Verdict) {
 		fail.User = []byte(u)
 	}
 	return fail, Counted
+}
+
+// beginsWithAddress reports whether the address of m, if it has one, stands
+// where the line begins.
+func (s *Session) beginsWithAddress(m *match) bool {
+	for _, slot := range m.e.addrs {
+		if at := m.loc[slot]; at >= 0 && (at > 1 || s.f.prefix != nil) {
+			return false
+		}
+	}
+	return true
 }
 
 func (g groups) addr() (netip.Addr, int) {

@@ -61,7 +61,11 @@ func (m *Machine) byFilter(r *Reader, f *rules.Filter, line *source.Line, arriva
 		}
 		text, at = entryText(e, text), e.Time
 	}
-	fail, v := s.Line(text, at, arrival)
+	read := s.Line
+	if line.Cut {
+		read = s.CutLine
+	}
+	fail, v := read(text, at, arrival)
 	switch v {
 	case f2b.Counted:
 		return parse.Event{Service: f.Rule, Outcome: parse.Outcome(f.Outcome), Kind: parse.Kind(f.Kind), Addr: fail.Addr, User: fail.User,

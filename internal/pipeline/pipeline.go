@@ -30,8 +30,8 @@ type OriginStats struct {
 	// units, which are ignored; Foreigner describes one of them.
 	Foreign   uint64
 	Foreigner string
-	// OverLimit counts lines that an expression with backreferences of the filter
-	// OverLimitOf was over its limit of steps for: they count toward nothing.
+	// OverLimit counts lines that were too long for the filter OverLimitOf, or took
+	// one of its expressions too many steps: they count toward nothing.
 	OverLimit   uint64
 	OverLimitOf string
 	Skew        time.Duration

@@ -61,6 +61,12 @@ func startCluster(t *testing.T, size int) *cluster {
 // join invites a node with a user of its own, and runs it.
 func (c *cluster) join(t *testing.T, name string) *running {
 	t.Helper()
+	return c.joinAt(t, name, c.engine.URL, nil)
+}
+
+// joinAt is join with the URL of the engine, and the node's clock.
+func (c *cluster) joinAt(t *testing.T, name string, at func(user, password string) string, now func() time.Time) *running {
+	t.Helper()
 	user, rules := ACL(c.admin.Fleet, name, "pw-"+name)
 	v := must(Dial(c.engine.URL("default", "adminpw"), c.engine.CA, c.admin.Fleet))
 	defer v.Close()
@@ -68,13 +74,13 @@ func (c *cluster) join(t *testing.T, name string) *running {
 		t.Fatal(err)
 	}
 	c.admin.CA = c.engine.CA
-	tok := must(c.admin.Invite(name, c.engine.URL(user, "pw-"+name), time.Now().Add(time.Hour)))
+	tok := must(c.admin.Invite(name, at(user, "pw-"+name), time.Now().Add(time.Hour)))
 	m := must(tok.Join(time.Now()))
 	c.members[name] = m
-	return c.run(t, m, 1)
+	return c.run(t, m, 1, now)
 }
 
-func (c *cluster) run(t *testing.T, m *Member, incarnation uint64) *running {
+func (c *cluster) run(t *testing.T, m *Member, incarnation uint64, now func() time.Time) *running {
 	x := *m
 	x.Incarnation = incarnation
 	r := &running{decided: map[netip.Prefix]Decision{}, at: map[netip.Prefix]time.Time{}}
@@ -86,7 +92,7 @@ func (c *cluster) run(t *testing.T, m *Member, incarnation uint64) *running {
 			}
 			return v, nil
 		},
-		Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Now: now,
 		Decided: func(_ context.Context, d Decision) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -236,7 +242,7 @@ func TestRestartedNodeIsHeard(t *testing.T) {
 	c.nodes[0].stop()
 	m := c.members["web0"]
 	c.nodes = c.nodes[1:]
-	again := c.run(t, m, 2)
+	again := c.run(t, m, 2, nil)
 	// Its clock was set back, so its events are older: the incarnation decides.
 	again.Put([]Level{level(prefix(1), time.Now().Add(-time.Minute).UnixNano(), 2)}, nil)
 	await(t, "the level to fall", func() bool {
@@ -459,5 +465,84 @@ func TestPlacesOfTheFuture(t *testing.T) {
 	}
 	if k := n.state.Keys(); k > 20 {
 		t.Errorf("%d new prefixes within a minute, want at most 10 for each minute", k)
+
+// An engine that comes back with the data of an earlier day gets what it lacks.
+func TestOldDataComesBack(t *testing.T) {
+	c := startCluster(t, 3)
+	c.nodes[0].fails(prefix(1), 1)
+	c.awaitKnown(t, prefix(1))
+	c.engine.Do("SAVE")
+	c.nodes[0].fails(prefix(1), 3)
+	c.nodes[0].fails(prefix(2), 3)
+	c.awaitKnown(t, prefix(2))
+	c.engine.Kill()
+	c.engine.Restart()
+	for _, n := range c.nodes {
+		user, rules := ACL(c.admin.Fleet, n.Name(), "pw-"+n.Name())
+		c.engine.Do(append([]string{"ACL", "SETUSER", user}, rules...)...)
+	}
+	late := c.join(t, "late")
+	for i := 1; i <= 2; i++ {
+		await(t, "the last level at a new node", func() bool {
+			d := late.About(prefix(i), time.Now().UnixNano())
+			return len(d) == 1 && d[0].Points == 3
+		})
+		c.nodes[1].fails(prefix(i), 3)
+		c.awaitBlocked(t, prefix(i))
+	}
+}
+
+// Machines whose clocks are an hour off count together.
+func TestClocksAnHourOff(t *testing.T) {
+	c := startCluster(t, 1)
+	clock := func(by time.Duration) func() time.Time { return func() time.Time { return time.Now().Add(by) } }
+	fast, slow := c.joinAt(t, "fast", c.engine.URL, clock(time.Hour)), c.joinAt(t, "slow", c.engine.URL, clock(-time.Hour))
+	for _, n := range c.nodes {
+		await(t, "all to know each other", func() bool { return len(n.Status().Nodes) == 2 && n.Status().Connected })
+	}
+	at := func(n *running) int64 { return n.o.Now().UnixNano() }
+	for _, n := range []*running{fast, slow} {
+		n.Put([]Level{level(prefix(1), at(n), 2)}, nil)
+	}
+	c.nodes[0].fails(prefix(1), 2)
+	c.awaitBlocked(t, prefix(1))
+	for _, n := range c.nodes {
+		n.mu.Lock()
+		if off := time.Duration(n.decided[prefix(1)].At - at(n)); off.Abs() > time.Minute {
+			t.Errorf("%s was told of an instant %s off its clock", n.Name(), off)
+		}
+		n.mu.Unlock()
+		for _, p := range n.Status().Nodes {
+			if p.Refused > 0 || p.Skew.Abs() > time.Minute {
+				t.Errorf("%s refuses %s: %+v", n.Name(), p.Name, p)
+			}
+		}
+	}
+	if s := fast.Status().Skew; (s - time.Hour).Abs() > time.Minute {
+		t.Errorf("the fast clock is shown as %s ahead", s)
+	}
+}
+
+// Sentinel makes the replica the primary. Replication does not wait, so it may lack
+// what was sent last.
+func TestFailover(t *testing.T) {
+	c := &cluster{test: newFleet(), engine: enginetest.Start(t)}
+	at := c.engine.Failover()
+	for i := range 3 {
+		name := fmt.Sprintf("web%d", i)
+		user, rules := ACL(c.admin.Fleet, name, "pw-"+name)
+		c.engine.DoReplica(append([]string{"ACL", "SETUSER", user}, rules...)...) // orders of ACL are not replicated
+		c.joinAt(t, name, at, nil)
+	}
+	for _, n := range c.nodes {
+		await(t, "all to know each other", func() bool { return len(n.Status().Nodes) == 2 && n.Status().Connected })
+	}
+	c.nodes[0].fails(prefix(1), 3)
+	c.awaitKnown(t, prefix(1))
+	c.nodes[0].fails(prefix(2), 3)
+	c.engine.Kill()
+	for i := 1; i <= 2; i++ {
+		c.nodes[1].fails(prefix(i), 3)
+		c.awaitBlocked(t, prefix(i))
 	}
 }

@@ -49,6 +49,7 @@ type Options struct {
 	Decided func(context.Context, Decision)
 	Ordered func(context.Context, Order)
 	Log     *slog.Logger
+	Now     func() time.Time // nil: time.Now
 }
 
 // Node is this machine in its fleet. Put, Void, Order and SetShared never wait for
@@ -97,6 +98,9 @@ type peer struct {
 // New returns a node. The member's incarnation must be higher than at any start
 // before.
 func New(o Options) *Node {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	n := &Node{o: o, key: ed25519.NewKeyFromSeed(o.Member.Seed), name: o.Member.Cert.Name, wake: make(chan struct{}, 1),
 		state: NewState(o.Member.Fleet, o.Member.Admin, o.Limits), dirty: map[key]struct{}{},
 		certs: map[string]Certificate{}, revoked: map[string]Revocation{}, peers: map[string]*peer{}, refused: map[string]uint64{},
@@ -228,7 +232,7 @@ func (n *Node) mark(k key) {
 }
 
 // now is the engine's time as far as it is known.
-func (n *Node) now() int64 { return time.Now().Add(n.offset).UnixNano() }
+func (n *Node) now() int64 { return n.o.Now().Add(n.offset).UnixNano() }
 
 // apply merges an entry and queues what it leads to. The caller holds the lock.
 func (n *Node) apply(e *Entry, now int64) {
@@ -421,7 +425,7 @@ func (n *Node) arrive(ctx context.Context, c Carrier) error {
 }
 
 func (n *Node) setClock(ctx context.Context, c Carrier) error {
-	d, err := c.Clock(ctx)
+	d, err := c.Clock(ctx, n.o.Now)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ import (
 // until ctx ends, and are safe for concurrent use. Nothing that it returns is
 // trusted.
 type Carrier interface {
-	// Clock returns how far the engine's clock is ahead of this machine's.
-	Clock(ctx context.Context) (time.Duration, error)
+	// Clock returns how far the engine's clock is ahead of now, this machine's.
+	Clock(ctx context.Context, now func() time.Time) (time.Duration, error)
 	// Announce publishes a node's certificate. News makes the other nodes read the
 	// list of members at once.
 	Announce(ctx context.Context, name string, cert []byte, news bool) error
@@ -113,15 +113,11 @@ func options(raw, ca string) (o valkey.ClientOption, err error) {
 	if u.Host == "" {
 		return o, errors.New("the engine's URL names no host")
 	}
-	name := u.Hostname()
 	for _, h := range strings.Split(u.Host, ",") {
 		if _, _, err := net.SplitHostPort(h); err != nil {
 			h = net.JoinHostPort(strings.Trim(h, "[]"), "6379")
 		}
 		o.InitAddress = append(o.InitAddress, h)
-	}
-	if strings.Contains(u.Host, ",") {
-		name = "" // each by its own name
 	}
 	o.Username = u.User.Username()
 	o.Password, _ = u.User.Password()
@@ -139,10 +135,11 @@ func options(raw, ca string) (o valkey.ClientOption, err error) {
 		}
 	}
 	if master := u.Query().Get("sentinel"); master != "" {
-		o.Sentinel = valkey.SentinelOption{MasterSet: master, TLSConfig: o.TLSConfig}
+		o.Sentinel.MasterSet = master
 	}
 	if secure {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name}
+		// The certificate must name the host that is dialled, of Sentinel too.
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		if ca != "" {
 			o.TLSConfig.RootCAs = x509.NewCertPool()
 			if !o.TLSConfig.RootCAs.AppendCertsFromPEM([]byte(ca)) {
@@ -187,10 +184,10 @@ func (v *Valkey) key(rest string) string { return "stoplog:{" + v.fleet.String()
 func (v *Valkey) Close() { v.client.Close() }
 
 // Clock measures the engine's clock, by half of the way there and back.
-func (v *Valkey) Clock(ctx context.Context) (time.Duration, error) {
+func (v *Valkey) Clock(ctx context.Context, now func() time.Time) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
-	before := time.Now()
+	before := now()
 	a, err := v.client.Do(ctx, v.client.B().Time().Build()).AsIntSlice()
 	if err != nil {
 		return 0, err
@@ -198,7 +195,7 @@ func (v *Valkey) Clock(ctx context.Context) (time.Duration, error) {
 	if len(a) != 2 {
 		return 0, errors.New("TIME: not two numbers")
 	}
-	way := time.Since(before) / 2
+	way := now().Sub(before) / 2
 	return time.Unix(a[0], a[1]*1000).Sub(before.Add(way)), nil
 }
 

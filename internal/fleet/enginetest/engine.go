@@ -17,7 +17,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,12 +37,13 @@ type Engine struct {
 	// CA is the certificate that verifies the server, in PEM, and CAFile its file.
 	CA, CAFile string
 
-	t    *testing.T
-	bin  string
-	port int
-	pool *x509.CertPool
-	args []string
-	cmd  *exec.Cmd
+	t       *testing.T
+	bin     string
+	port    int
+	replica int
+	pool    *x509.CertPool
+	args    []string
+	cmd     *exec.Cmd
 }
 
 // Start starts a server that ends with the test. Without one on this machine the
@@ -114,15 +117,7 @@ func (e *Engine) Restart() {
 	if err := e.cmd.Start(); err != nil {
 		e.t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); ; {
-		err := e.try("PING")
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			e.t.Fatalf("%s does not answer: %v", e.bin, err)
-		}
-	}
+	e.await(e.port, e.bin, "PING")
 }
 
 // Kill ends the server as a crash does.
@@ -131,8 +126,61 @@ func (e *Engine) Kill() {
 	_ = e.cmd.Wait()
 }
 
-// Process is the server's.
-func (e *Engine) Process() *os.Process { return e.cmd.Process }
+// Failover starts a replica and a Sentinel, and returns the URL by which clients
+// find the primary, with a user. Kill then makes the replica the primary; Do keeps
+// to the first server, DoReplica to the second.
+func (e *Engine) Failover() (url func(user, password string) string) {
+	e.t.Helper()
+	dir := e.t.TempDir()
+	e.replica = FreePort(e.t)
+	args := append(slices.Clone(e.args), "--replicaof", "127.0.0.1 "+strconv.Itoa(e.port), "--masterauth", Password, "--tls-replication", "yes")
+	args[slices.Index(args, "--tls-port")+1] = strconv.Itoa(e.replica)
+	args[slices.Index(args, "--dir")+1] = dir
+	e.run(args...)
+	e.await(e.replica, "the replica", "PING")
+	sentinel := FreePort(e.t)
+	conf := filepath.Join(dir, "sentinel.conf")
+	tlsArgs := e.args[slices.Index(e.args, "--tls-cert-file"):slices.Index(e.args, "--requirepass")]
+	text := fmt.Sprintf("port 0\nbind 127.0.0.1\ntls-port %d\ntls-replication yes\ndir %s\nsentinel monitor main 127.0.0.1 %d 1\nsentinel auth-pass main %s\n"+
+		"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", sentinel, dir, e.port, Password)
+	for i := 0; i < len(tlsArgs); i += 2 {
+		text += strings.TrimPrefix(tlsArgs[i], "--") + " " + tlsArgs[i+1] + "\n"
+	}
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		e.t.Fatal(err)
+	}
+	e.run(conf, "--sentinel")
+	for end := time.Now().Add(patience); ; {
+		out, err := e.ask(sentinel, "", "SENTINEL", "REPLICAS", "main")
+		if err == nil && strings.Contains(out, "master-link-status:ok") {
+			break
+		}
+		if time.Now().After(end) {
+			e.t.Fatalf("Sentinel does not know the replica: %v: %s", err, out)
+		}
+	}
+	return func(user, password string) string {
+		return fmt.Sprintf("rediss://%s:%s@127.0.0.1:%d/?sentinel=main", user, password, sentinel)
+	}
+}
+
+// run starts a process that ends with the test.
+func (e *Engine) run(args ...string) {
+	e.t.Helper()
+	c := exec.Command(e.bin, args...)
+	if err := c.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+}
+
+// DoReplica runs a command on the second server.
+func (e *Engine) DoReplica(args ...string) {
+	e.t.Helper()
+	if _, err := e.ask(e.replica, Password, args...); err != nil {
+		e.t.Fatalf("%v: %v", args, err)
+	}
+}
 
 // URL is the server's, with a user; the administrator is default.
 func (e *Engine) URL(user, password string) string {
@@ -142,19 +190,35 @@ func (e *Engine) URL(user, password string) string {
 // Do runs a command as the administrator.
 func (e *Engine) Do(args ...string) {
 	e.t.Helper()
-	if err := e.try(args...); err != nil {
+	if _, err := e.ask(e.port, Password, args...); err != nil {
 		e.t.Fatalf("%v: %v", args, err)
 	}
 }
 
-func (e *Engine) try(args ...string) error {
+// await waits until the server on a port carries out a command.
+func (e *Engine) await(port int, what string, args ...string) {
+	e.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		_, err := e.ask(port, Password, args...)
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			e.t.Fatalf("%s does not answer: %v", what, err)
+		}
+	}
+}
+
+// ask runs a command on the server on a port, and returns the answer as text.
+func (e *Engine) ask(port int, password string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", e.port)}, Username: "default", Password: Password,
+	c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", port)}, Password: password,
 		TLSConfig: &tls.Config{RootCAs: e.pool}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer c.Close()
-	return c.Do(ctx, c.B().Arbitrary(args...).Build()).Error()
+	v, err := c.Do(ctx, c.B().Arbitrary(args...).Build()).ToAny()
+	return fmt.Sprint(v), err
 }

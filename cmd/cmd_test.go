@@ -42,7 +42,7 @@ func TestExitCodes(t *testing.T) {
 		{"help", []string{"help"}, exitOK},
 		{"unknown command", []string{"frobnicate"}, exitUsage},
 		{"unknown flag", []string{"list", "--frob"}, exitUsage},
-		{"too many arguments", []string{"status", "x"}, exitUsage},
+		{"too many arguments", []string{"status", "x", "y"}, exitUsage},
 		{"too few arguments", []string{"block"}, exitUsage},
 		{"a name is no address", []string{"block", "host.example"}, exitUsage},
 		{"a zone is refused", []string{"block", "fe80::1%eth0"}, exitUsage},

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -43,5 +44,24 @@ func TestImportedRulesBlock(t *testing.T) {
 	}
 	if code, _, _ := run(t, "", "import", "fail2ban", filepath.Join(dir, "none")); code != exitRuntime {
 		t.Errorf("a missing folder: exit %d, want %d", code, exitRuntime)
+	}
+}
+
+// TestImportNeverWaitsForAPipe: a pipe in place of a file is refused, not read.
+func TestImportNeverWaitsForAPipe(t *testing.T) {
+	for _, pipe := range []string{"jail.conf", "jail.local"} {
+		dir := t.TempDir()
+		if err := syscall.Mkfifo(filepath.Join(dir, pipe), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if pipe == "jail.local" {
+			if err := os.WriteFile(filepath.Join(dir, "jail.conf"), []byte("[DEFAULT]\nbantime = 1h\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		code, out, errs := run(t, "", "import", "fail2ban", dir)
+		if !strings.Contains(out+errs, "not a regular file") || pipe == "jail.conf" && code == exitOK {
+			t.Errorf("%s: exit %d: %s%s", pipe, code, out, errs)
+		}
 	}
 }

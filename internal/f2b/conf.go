@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 )
 
@@ -174,7 +175,7 @@ func (c *Conf) at(section string) map[string]*Option {
 // or "key: value", indented lines go on, # and ; begin comments, and " ;"
 // begins one behind a value.
 func (all *Conf) readConf(path string) (*Conf, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // never wait for the writer of a pipe
 	if err != nil {
 		return nil, err
 	}

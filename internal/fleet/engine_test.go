@@ -465,6 +465,8 @@ func TestPlacesOfTheFuture(t *testing.T) {
 	}
 	if k := n.state.Keys(); k > 20 {
 		t.Errorf("%d new prefixes within a minute, want at most 10 for each minute", k)
+	}
+}
 
 // An engine that comes back with the data of an earlier day gets what it lacks.
 func TestOldDataComesBack(t *testing.T) {

@@ -5,7 +5,9 @@ package migrate
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -49,13 +51,15 @@ func Fail2ban(dir string) (Result, error) {
 	var missing error
 	found := false
 	for _, n := range []string{"jail.conf", "jail.local"} {
-		f, err := os.Open(filepath.Join(abs, n))
-		if err != nil {
-			missing = err
-			continue
+		st, err := os.Stat(filepath.Join(abs, n))
+		if err == nil && !st.Mode().IsRegular() {
+			err = fmt.Errorf("%s is not a regular file", n)
 		}
-		f.Close()
-		found = true
+		if err == nil {
+			found = true
+		} else if missing == nil || !errors.Is(err, fs.ErrNotExist) {
+			missing = err
+		}
 	}
 	if !found {
 		return Result{}, fmt.Errorf("no fail2ban configuration: %w", missing)

@@ -90,7 +90,7 @@ func (e *env) loadUsable(path string) (set *rules.Set, problems []rules.Problem,
 	return set, problems, name
 }
 
-// messages tells which targets of notify cannot be used: run would refuse
+// messages returns which targets of notify cannot be used: run would refuse
 // them, for they are tried before they are used.
 func messages(set *rules.Set, name string) (ps []rules.Problem) {
 	for _, n := range set.Notify {

@@ -32,7 +32,7 @@ func TestBuiltInWithFolder(t *testing.T) {
 	}
 }
 
-// What run would refuse of notify, check tells of every target.
+// What run would refuse of notify, check reports for every target.
 func TestCheckTriesMessages(t *testing.T) {
 	set := ruleSet(t, "use: []\nnotify:\n  good: {webhook: \"https://hooks.example.net/\", template: \"{{.Text}}\"}\n"+
 		"  one: {webhook: \"https://hooks.example.net/\", template: \"{{.Nope}}\"}\n  two: {exec: [/bin/true], template: \"{{.None}}\"}\n")

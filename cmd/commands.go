@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commands builds all of them anew; none is kept anywhere.
+// commands builds all of them again; none is kept anywhere.
 func commands(e *env) []*cobra.Command {
 	return []*cobra.Command{
 		runCmd(e), endsAtOnce(checkCmd(e)), endsAtOnce(parseCmd(e)), endsAtOnce(replayCmd(e)), watchCmd(e), tuneCmd(e),

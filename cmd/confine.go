@@ -42,7 +42,7 @@ func confine(e *env, o runOptions, set *rules.Set) (confinement, error) {
 	return confinement{said: said, on: strings.HasPrefix(said, "Landlock"), read: append(read, write...), write: write}, err
 }
 
-// lacks tells what rules that are read later want and cannot have.
+// lacks returns what rules that are read later want and cannot have.
 func (c confinement) lacks(set *rules.Set) (out []string) {
 	if !c.on {
 		return nil

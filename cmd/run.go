@@ -128,7 +128,7 @@ func (o runOptions) stateDirs() []string {
 }
 
 // prepare does all that needs rights: the folders, the socket, the wall. Then
-// it gives the rights up and executes the program anew.
+// it gives the rights up and executes the program again.
 func prepare(ctx context.Context, e *env, o runOptions, set *rules.Set) error {
 	// Asked to read the rules again before they are in use: they are new. The
 	// daemon listens once it runs.

@@ -63,7 +63,7 @@ func joinTable(t string) string {
 	return string(out)
 }
 
-// notifyReady tells the service manager that we are up (sd_notify(3)).
+// notifyReady notifies the service manager that we are up (sd_notify(3)).
 func notifyReady(log *slog.Logger) { sdNotify(log, "READY=1") }
 
 // watchdogEvery is half the time after which the service manager thinks that

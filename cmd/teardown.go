@@ -63,7 +63,7 @@ func runTeardown(ctx context.Context, e *env, o teardownOptions) error {
 	return errors.Join(errs...)
 }
 
-// warnOfRunning tells of a daemon that restores what was removed: whoever is
+// warnOfRunning warns of a daemon that restores what was removed: whoever is
 // locked out must not take the moment of peace for the end of it.
 func warnOfRunning(ctx context.Context, e *env) {
 	c := e.client()

@@ -44,7 +44,7 @@ func (m top) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// head tells how the daemon is, and the rates.
+// head returns how the daemon is, and the rates.
 func (m top) head(now time.Time) []string {
 	s := m.seen.status
 	first := fmt.Sprintf("stoplog is %s", s.State)

@@ -235,7 +235,7 @@ func seenText(ev *parse.Event, counted []string, line string, paint bool) string
 // watchEvery is the time between two looks of --watch.
 const watchEvery = time.Second
 
-// watch shows something anew each second until ctx ends, which is no error:
+// watch shows something again each second until ctx ends, which is no error:
 // it is how a watch is ended. On a terminal it takes the place of what was
 // shown before; elsewhere one follows the other.
 func watch(ctx context.Context, e *env, show func(io.Writer) error) error {

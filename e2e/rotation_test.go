@@ -20,7 +20,7 @@ import (
 // The rotation harness: many logs, each rotated in its own way, are written to
 // while the program that follows them is killed, stopped and continued at
 // random instants. Every line carries an address of its own, so that what was
-// counted tells which lines were read and how often.
+// counted returns which lines were read and how often.
 
 // CI runs the short version. STOPLOG_SOAK=1 runs the whole one, and a larger
 // number there is the number of signals. STOPLOG_ROTATIONS picks the kinds
@@ -287,7 +287,7 @@ func (l *rotLog) writeLate() {
 	})
 }
 
-// savedPos is what the saved state tells of a log.
+// savedPos is what the saved state reports about a log.
 func (h *harness) savedPos(path string) (pos struct {
 	Ino    uint64
 	Offset int64

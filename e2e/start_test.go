@@ -22,7 +22,7 @@ func TestSignalDuringStart(t *testing.T) {
 	p := newPlain(t, idleRules)
 	for i := range 200 {
 		p.start(t)
-		// Most of them before the program is executed anew without its rights.
+		// Most of them before the program is executed again without its rights.
 		longest := 12 * time.Millisecond
 		if i%10 == 0 {
 			longest = 60 * time.Millisecond

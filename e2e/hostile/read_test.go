@@ -26,7 +26,7 @@ type attack struct {
 	logs []string // the files that the server writes, where the ready rules look for them
 	// try makes one attempt that fails, with the payload in every field.
 	try func(payload string) error
-	// plain is an ordinary failure that the log tells of, by the name given; nil:
+	// plain is an ordinary failure that the log reports, by the name given; nil:
 	// try with the name.
 	plain func(name string) error
 	// synced waits until the log holds what was tried; nil when the server
@@ -40,7 +40,7 @@ type attack struct {
 	// apart is how many plain failures follow each payload of the server's own
 	// records, so that what is not believed after one does not hide the next.
 	apart int
-	// blind: the log tells of no failure.
+	// blind: the log reports no failure.
 	blind bool
 }
 
@@ -166,7 +166,7 @@ func (a *attack) check(t *testing.T, payloads int) {
 	if set == nil {
 		t.Fatal(problems)
 	}
-	kit, err := pipeline.NewKit(set, time.UTC)
+	compiled, err := pipeline.Compile(set, time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,14 +174,14 @@ func (a *attack) check(t *testing.T, payloads int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := pipeline.New(kit, detect.New(set, detect.Options{Seed: 1}), led)
+	m := pipeline.New(compiled, detect.New(set, detect.Options{Seed: 1}), led)
 	seen := tally{client: netip.MustParseAddr(clientAddr), t: t}
 	readers := map[string]*pipeline.Reader{}
 	err = source.ReadFiles(context.Background(), a.paths(t), source.ReadOptions{}, func(b *source.Batch) error {
 		defer b.Release()
 		r := readers[b.Origin.Name]
 		if r == nil {
-			if r, err = kit.Reader(b.Origin); err != nil {
+			if r, err = compiled.Reader(b.Origin); err != nil {
 				return err
 			}
 			readers[b.Origin.Name] = r

@@ -206,7 +206,7 @@ var never = [...]struct {
 	{netip.MustParsePrefix("fe80::/10"), "it contains link-local addresses, which neighbour discovery needs"},
 }
 
-// Never tells why p may never be blocked; "" when it may. A single link-local
+// Never returns why p may never be blocked; "" when it may. A single link-local
 // address is refused too: it means nothing without its interface, which no
 // firewall set can hold beside it.
 func Never(p netip.Prefix) string {

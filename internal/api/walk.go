@@ -19,7 +19,7 @@ import (
 // walkSkew is how far a stamp may be off before a live line counts as now.
 const walkSkew = time.Minute
 
-// Walk tells what the rules would make of one line now, with empty buckets
+// Walk returns what the rules would make of one line now, with empty buckets
 // and nobody known: no daemon is asked. It blocks while lists are read.
 func Walk(set *rules.Set, name string, q control.LineQuery, now time.Time) (control.Walk, error) {
 	allow := set.Allow
@@ -67,17 +67,17 @@ type walker struct {
 
 func (w *walker) walk(q control.LineQuery, name string, now time.Time) (control.Walk, error) {
 	a := control.Walk{Line: q.Text, Rules: name}
-	kit, err := pipeline.NewKit(w.set, time.Local)
+	compiled, err := pipeline.Compile(w.set, time.Local)
 	if err != nil {
 		return a, err
 	}
 	origin := &source.Origin{Name: q.Source, Service: q.Service, Spec: -1}
 	text := []byte(q.Text)
 	line := []source.Line{{Text: text}}
-	if origin.Service, err = kit.Identify(origin, line, now); err != nil {
+	if origin.Service, err = compiled.Identify(origin, line, now); err != nil {
 		return a, err
 	}
-	r, err := kit.Reader(origin)
+	r, err := compiled.Reader(origin)
 	if err != nil {
 		return a, control.BadOrder("%s", err)
 	}

@@ -57,7 +57,7 @@ func (t *Table) Restore(b []byte) (rest []byte, err error) {
 		if version > 1 {
 			poured = r.uint16()
 		}
-		p := t.seed.Spot(s.key())
+		p := t.seed.Hash(s.key())
 		to := t.find(p)
 		if to < 0 {
 			to = t.insert(p, -maxAt)

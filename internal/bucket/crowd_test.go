@@ -108,7 +108,7 @@ func TestCrowdAgainstModel(t *testing.T) {
 }
 
 // BenchmarkEviction floods a table of the default size with buckets as full as
-// a stranger's, and tells how many events it takes until that is gone. None:
+// a stranger's, and says how many events it takes until that is gone. None:
 // it is still there after four times the table.
 func BenchmarkEviction(b *testing.B) {
 	const maxKeys = 250_000

@@ -16,7 +16,7 @@ type modelDistinct struct {
 	last   int64
 }
 
-// live gives each value's events since it last came up anew.
+// live gives each value's events since it last came up again.
 func (m *modelDistinct) live(at int64, l Spread) []Value {
 	var out []Value
 	now := max(at, m.last)

@@ -46,7 +46,7 @@ func (t *Table) bound(gone set) (n int) {
 }
 
 // compact moves the slots together over many that are gone, and makes the
-// index anew, smaller if it can be.
+// index again, smaller if it can be.
 func (t *Table) compact(gone set) {
 	next := 0
 	for i := range t.n {

@@ -21,7 +21,7 @@ type Limit struct {
 	Leak     time.Duration // time for one event to drain; less than 1 ns counts as 1 ns
 }
 
-// Check tells why a limit cannot work: a bucket must be able to hold one
+// Check returns why a limit cannot work: a bucket must be able to hold one
 // event more than its capacity within MaxSpan.
 func (l Limit) Check() error {
 	switch {

@@ -13,14 +13,14 @@ func NewSeed(seed uint64) Seed {
 	return Seed{a ^ b ^ seed | 1, c ^ d ^ 0xa0761d6478bd642e | 1}
 }
 
-// Spot is a key and where tables of one seed put it.
-type Spot struct {
+// HashedKey is a key and where tables of one seed put it.
+type HashedKey struct {
 	Key
 	hash uint64
 }
 
-// Spot names the bucket of k for all tables of the seed.
-func (s Seed) Spot(k Key) Spot { return Spot{k, s.hash(k.hi, k.lo, k.tag)} }
+// Hash names the bucket of k for all tables of the seed.
+func (s Seed) Hash(k Key) HashedKey { return HashedKey{k, s.hash(k.hi, k.lo, k.tag)} }
 
 // hash mixes a key with the seed.
 func (s Seed) hash(hi, lo uint64, tag uint8) uint64 {

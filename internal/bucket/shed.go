@@ -124,7 +124,7 @@ func (t *Table) extent(w int, r *bounds) (count int) {
 }
 
 // narrow divides the range of word w into up to 4096 parts, draws the bounds
-// to the one that the n-th slot is in, and tells how many come before it and
+// to the one that the n-th slot is in, and says how many come before it and
 // how many are in it.
 func (t *Table) narrow(w, n int, r *bounds) (before, count int) {
 	var parts [4096]int

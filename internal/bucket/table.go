@@ -92,14 +92,14 @@ func (t *Table) Evicted() uint64 { return t.evicted }
 // more than its capacity. n of 0 or less only looks. The zero Key holds
 // nothing.
 func (t *Table) Pour(k Key, at int64, n int, l Limit) (level int, breached bool) {
-	return t.PourSpot(t.seed.Spot(k), at, n, 1, l)
+	return t.PourHashed(t.seed.Hash(k), at, n, 1, l)
 }
 
-// PourSpot pours the given number of events, each weighing weight points, for a
-// key whose spot is known. The level it returns is in points.
-func (t *Table) PourSpot(p Spot, at int64, n, weight int, l Limit) (level int, breached bool) {
+// PourHashed pours the given number of events, each weighing weight points, for a
+// key that is hashed. The level it returns is in points.
+func (t *Table) PourHashed(p HashedKey, at int64, n, weight int, l Limit) (level int, breached bool) {
 	if n <= 0 || weight <= 0 || p.tag == 0 {
-		return t.LevelSpot(p, at, l), false
+		return t.LevelHashed(p, at, l), false
 	}
 	at = clamp(at)
 	i := t.find(p)
@@ -124,10 +124,10 @@ func (t *Table) PourSpot(p Spot, at int64, n, weight int, l Limit) (level int, b
 }
 
 // Level is how many events the bucket of k holds at the instant at.
-func (t *Table) Level(k Key, at int64, l Limit) int { return t.LevelSpot(t.seed.Spot(k), at, l) }
+func (t *Table) Level(k Key, at int64, l Limit) int { return t.LevelHashed(t.seed.Hash(k), at, l) }
 
-// LevelSpot is Level of a key whose spot is known.
-func (t *Table) LevelSpot(p Spot, at int64, l Limit) int {
+// LevelHashed is Level of a key that is hashed.
+func (t *Table) LevelHashed(p HashedKey, at int64, l Limit) int {
 	i := t.find(p)
 	if i < 0 {
 		return 0
@@ -140,7 +140,7 @@ func (t *Table) LevelSpot(p Spot, at int64, l Limit) int {
 // Poured is how many events the bucket of k took since it was last empty, at
 // most MaxPoured; events that have drained meanwhile count.
 func (t *Table) Poured(k Key) int {
-	i := t.find(t.seed.Spot(k))
+	i := t.find(t.seed.Hash(k))
 	if i < 0 {
 		return 0
 	}
@@ -166,7 +166,7 @@ func (t *Table) Refill(k Key, at int64, n int, l Limit) {
 	if k.tag == 0 {
 		return
 	}
-	p, at := t.seed.Spot(k), clamp(at)
+	p, at := t.seed.Hash(k), clamp(at)
 	i := t.find(p)
 	if i < 0 {
 		i = t.insert(p, at)
@@ -198,7 +198,7 @@ func (t *Table) move(to, from int) {
 // Touch reads the place where a search for p begins, and returns what is there.
 // Who is about to ask several tables touches all of them first: the reads do not
 // wait for each other, as the searches would.
-func (t *Table) Touch(p Spot) uint32 {
+func (t *Table) Touch(p HashedKey) uint32 {
 	if len(t.index) == 0 {
 		return 0
 	}
@@ -206,7 +206,7 @@ func (t *Table) Touch(p Spot) uint32 {
 }
 
 // TouchSlot reads, after Touch, the slot that the place names.
-func (t *Table) TouchSlot(p Spot) uint32 {
+func (t *Table) TouchSlot(p HashedKey) uint32 {
 	v := t.Touch(p)
 	if v&t.numbers == 0 || v&^t.numbers != t.tag(p.hash) {
 		return 0
@@ -216,7 +216,7 @@ func (t *Table) TouchSlot(p Spot) uint32 {
 
 // find returns the number of the bucket of p, -1 when there is none. Who asks for
 // a level mostly pours next.
-func (t *Table) find(p Spot) int {
+func (t *Table) find(p HashedKey) int {
 	if t.recent < t.n && t.slot(t.recent).is(p.Key) {
 		return t.recent
 	}
@@ -229,7 +229,7 @@ func (t *Table) find(p Spot) int {
 
 // search returns the place of the index that names the bucket of p, -1 when
 // there is none.
-func (t *Table) search(p Spot) int {
+func (t *Table) search(p HashedKey) int {
 	if t.n == 0 {
 		return -1
 	}
@@ -255,7 +255,7 @@ func (t *Table) place(i int) int {
 
 // insert adds a drained bucket for p, which has none, making room first. It
 // returns the bucket's number.
-func (t *Table) insert(p Spot, at int64) int {
+func (t *Table) insert(p HashedKey, at int64) int {
 	if t.n >= t.max {
 		t.shed(at)
 	}
@@ -286,7 +286,7 @@ func (t *Table) enter(h uint64, i int) {
 
 // Delete empties the bucket of k; false when there was none.
 func (t *Table) Delete(k Key) bool {
-	at := t.search(t.seed.Spot(k))
+	at := t.search(t.seed.Hash(k))
 	if at < 0 {
 		return false
 	}
@@ -312,7 +312,7 @@ func (t *Table) bury(at int) {
 // Empty returns the instant at which the bucket of k will have drained; false when
 // there is none.
 func (t *Table) Empty(k Key) (int64, bool) {
-	i := t.find(t.seed.Spot(k))
+	i := t.find(t.seed.Hash(k))
 	if i < 0 {
 		return 0, false
 	}

@@ -379,7 +379,7 @@ func ExampleTable() {
 func TestPoured(t *testing.T) {
 	tab, lim, k := NewTable(1000, 1), Limit{100, time.Minute}, v4Key(7)
 	seed := NewSeed(1)
-	pour := func(at int64, n, weight int) { tab.PourSpot(seed.Spot(k), at, n, weight, lim) }
+	pour := func(at int64, n, weight int) { tab.PourHashed(seed.Hash(k), at, n, weight, lim) }
 	for i := range uint32(300) { // others before and behind it
 		tab.Pour(v4Key(1000+i), 0, 1, lim)
 	}

@@ -13,7 +13,7 @@ type LineQuery struct {
 	Service string `json:"service,omitempty"` // what wrote it, to try first
 }
 
-// Walk tells what becomes of one line, step by step: the shape of
+// Walk is what becomes of one line, step by step: the shape of
 // `explain --line --json`. Nothing was counted by asking.
 type Walk struct {
 	Line  string `json:"line"`

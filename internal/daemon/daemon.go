@@ -41,7 +41,7 @@ type Options struct {
 	// those that it should have given; "" when it did not.
 	OldRules string
 	// Lacks, when set, tells what of rules that were read later this process
-	// cannot do until it is started anew.
+	// cannot do until it is started again.
 	Lacks    func(*rules.Set) []string
 	StateDir string // must exist and be writable
 	// TokensDir is where the page's tokens are, unless the rules name a file; "" =
@@ -184,17 +184,17 @@ func open(o Options) (*daemon, error) {
 	}
 	d.ledger = led
 	d.engine = pipeline.NewEngine(set)
-	kit, err := pipeline.NewKit(set, time.Local)
+	compiled, err := pipeline.Compile(set, time.Local)
 	if err != nil {
 		led.Close()
 		return nil, err
 	}
-	d.machine = pipeline.New(kit, d.engine, led)
+	d.machine = pipeline.New(compiled, d.engine, led)
 	d.restore(rec)
 	d.reconciler = reconcile.New(o.Wall, firewallLedger{d}, reconcile.Options{Log: d.log, Why: o.WallWhy, Ready: o.Ready})
 	specs := sourceSpecs(set)
 	d.sources, err = source.New(specs, source.Options{
-		Saved: d.positions, Since: o.Since, Stamp: kit.Stamps(now), MaxLine: set.Limits.LineBytes,
+		Saved: d.positions, Since: o.Since, Stamp: compiled.Stamps(now), MaxLine: set.Limits.LineBytes,
 		Report: func(p source.Problem) { d.log.Warn("source", "origin", p.Origin, "problem", p.Err.Error()) },
 	})
 	if err != nil {

@@ -39,7 +39,7 @@ func (d *daemon) shows() bool {
 	return d.set.Listen.Feed.Addr != "" || d.set.Listen.Check.Addr != "" || len(d.set.Exports) > 0
 }
 
-// showAll makes the list anew: at the start and after a reload.
+// showAll makes the list again: at the start and after a reload.
 func (d *daemon) showAll(now time.Time) {
 	var es []export.Entry
 	if d.shows() {

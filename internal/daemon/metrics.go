@@ -62,7 +62,7 @@ func (d *daemon) serveMetrics(ctx context.Context, m rules.Metrics) {
 	}
 }
 
-// metricsProblem tells what fails, until it passed, which is nil.
+// metricsProblem reports what fails until it works again (nil).
 func (d *daemon) metricsProblem(what string) func(error) {
 	return func(err error) {
 		if err == nil {

@@ -410,9 +410,9 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestPlights: status tells of a listener or an export that fails until it
-// works, or is wanted no more.
-func TestPlights(t *testing.T) {
+// TestProblems: status reports a listener or an export that fails until it
+// works or is no longer configured.
+func TestProblems(t *testing.T) {
 	dir := t.TempDir()
 	with := func(s string) func() (*rules.Set, []rules.Problem) {
 		return func() (*rules.Set, []rules.Problem) { return rules.LoadBytes("test", []byte(quietRules+s), "") }

@@ -96,14 +96,14 @@ func (d *daemon) retier() {
 	if set == nil {
 		return
 	}
-	kit, err := pipeline.NewKit(set, time.Local)
+	compiled, err := pipeline.Compile(set, time.Local)
 	if err != nil {
 		d.tierErrs = []string{err.Error()}
 		d.log.Warn(err.Error())
 		return
 	}
 	d.set = set
-	d.machine.Swap(kit)
+	d.machine.Swap(compiled)
 	d.shareLevels()
 	d.log.Info("reloaded the files of tiers")
 }
@@ -131,7 +131,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 		}
 		return problems
 	}
-	kit, err := pipeline.NewKit(set, time.Local)
+	compiled, err := pipeline.Compile(set, time.Local)
 	var lifted ledger.Lifted
 	if err == nil {
 		_, err = d.newNotifier(set) // a template that fails is found before anything changes
@@ -152,7 +152,7 @@ func (d *daemon) reload(now time.Time, why string) []rules.Problem {
 	}
 	d.configure(set)
 	d.set = set
-	d.machine.Swap(kit)
+	d.machine.Swap(compiled)
 	d.shareLevels()
 	d.files = watchFiles(set)
 	d.lift(lifted, "allowed")

@@ -185,12 +185,12 @@ func (f *follower) open(now time.Time) {
 		f.t.Fatal(err)
 	}
 	set := sameSet(f.t)
-	kit, err := pipeline.NewKit(set, time.UTC)
+	compiled, err := pipeline.Compile(set, time.UTC)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	eng := detect.New(set, detect.Options{Seed: 7})
-	f.machine = pipeline.New(kit, eng, led)
+	f.machine = pipeline.New(compiled, eng, led)
 	d := &daemon{log: slog.New(slog.DiscardHandler), engine: eng, ledger: led, machine: f.machine, positions: map[string]source.Pos{}}
 	if d.restore(rec); len(d.notes) > 0 {
 		f.t.Fatal(d.notes)
@@ -204,14 +204,14 @@ func (f *follower) save(now time.Time) {
 	}
 }
 
-// reload puts the same rules in place anew.
+// reload puts the same rules in place again.
 func (f *follower) reload(now time.Time) {
 	f.t.Helper()
-	kit, err := pipeline.NewKit(sameSet(f.t), time.UTC)
+	compiled, err := pipeline.Compile(sameSet(f.t), time.UTC)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.machine.Swap(kit)
+	f.machine.Swap(compiled)
 	if lifted, err := f.machine.Ledger.SetOptions(f.opt, now); err != nil || len(lifted.Changes) > 0 {
 		f.t.Fatal(lifted, err)
 	}

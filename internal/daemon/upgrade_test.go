@@ -63,11 +63,11 @@ func TestStateOfVersion1(t *testing.T) {
 	if levels != 3 {
 		t.Errorf("got %d levels of 3, want three: %+v", levels, e.Levels(netip.MustParseAddr("203.0.113.7"), now.UnixNano()))
 	}
-	kit, err := pipeline.NewKit(set, time.UTC)
+	compiled, err := pipeline.Compile(set, time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pipeline.New(kit, e, l).Sessions.UnmarshalBinary(rec.Parts[partSessions]); err != nil {
+	if err := pipeline.New(compiled, e, l).Sessions.UnmarshalBinary(rec.Parts[partSessions]); err != nil {
 		t.Errorf("sessions: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package detect pours events into the buckets of rules and tells when one
+// Package detect pours events into the buckets of rules and says when one
 // runs over. It knows no clock and does no I/O: the same order of lines gives
 // the same breaches live, in replay, and read late.
 package detect
@@ -29,7 +29,7 @@ type Gate interface {
 	Verdict(addr netip.Addr, service string, user []byte, at int64) Verdict
 	// KnownAddr reports whether anyone logged in from addr to service lately.
 	KnownAddr(addr netip.Addr, service string, at int64) bool
-	// Struck tells when the last block of p that counts for its escalation ended,
+	// Struck returns when the last block of p that counts for its escalation ended,
 	// or will end; false when it has no strikes at the instant at.
 	Struck(p netip.Prefix, at int64) (ended int64, ok bool)
 	// Flag reports whether the named flag is raised at the event time.

@@ -43,34 +43,34 @@ const dropShift = (64 - strconv.IntSize) / 32 * 25
 // addPart pours n events into the part of the event's account. An event
 // without an account has none, nor has one of an account that does not exist:
 // no success can clear it.
-func (e *Engine) addPart(c *counter, l *level, m *moment, n int, lim bucket.Limit) {
+func (e *Engine) addPart(c *counter, l *level, m *evaluation, n int, lim bucket.Limit) {
 	if m.ev.Kind == parse.UnknownUser {
 		return
 	}
 	if e.findPart(c, m) {
-		l.parts.PourSpot(m.part.spot, m.at, n, 1, lim)
+		l.parts.PourHashed(m.part.hashed, m.at, n, 1, lim)
 	}
 }
 
 // findPart names the part of the event's account, once for all levels; false when
 // it has none.
-func (e *Engine) findPart(c *counter, m *moment) bool {
+func (e *Engine) findPart(c *counter, m *evaluation) bool {
 	if m.part.of != c {
 		k, ok := e.partKey(c, m)
-		m.part = part{c, e.places.Spot(k), ok}
+		m.part = part{c, e.places.Hash(k), ok}
 	}
 	return m.part.ok
 }
 
 // part is where the part of the event's account is, for a rule.
 type part struct {
-	of   *counter // nil: not asked
-	spot bucket.Spot
-	ok   bool
+	of     *counter // nil: not asked
+	hashed bucket.HashedKey
+	ok     bool
 }
 
 // clear takes the part of the event's account out of the rule's buckets.
-func (e *Engine) clear(c *counter, m *moment) {
+func (e *Engine) clear(c *counter, m *evaluation) {
 	if !m.ev.Addr.IsValid() {
 		return
 	}
@@ -82,7 +82,7 @@ func (e *Engine) clear(c *counter, m *moment) {
 	if !ok {
 		return
 	}
-	k = e.spotFor(c, m, e.places.Spot(k)).Key
+	k = e.hashedFor(c, m, e.places.Hash(k)).Key
 	for i := range c.levels {
 		if l := &c.levels[i]; l.parts != nil {
 			l.take(k, part, m.at)
@@ -122,7 +122,7 @@ func (l *level) take(k, part bucket.Key, at int64) {
 
 // partKey names the part of the event's account: by prefix, service and
 // account, exactly where these are short.
-func (e *Engine) partKey(c *counter, m *moment) (bucket.Key, bool) {
+func (e *Engine) partKey(c *counter, m *evaluation) (bucket.Key, bool) {
 	p := e.blocked(c, m)
 	if len(m.ev.User) == 0 || !p.IsValid() {
 		return bucket.Key{}, false
@@ -130,7 +130,7 @@ func (e *Engine) partKey(c *counter, m *moment) (bucket.Key, bool) {
 	e.scratch = appendPart(e.scratch[:0], p, c.rule.Match.Services, m.ev.Service, m.ev.User)
 	kind := uint8(partKind)
 	if c.source && !m.stranger() {
-		kind = knownPartKind // of another bucket: see spotFor
+		kind = knownPartKind // of another bucket: see hashedFor
 	}
 	if len(e.scratch) < exactText {
 		return bucket.KeyOfText(kind, e.scratch), true

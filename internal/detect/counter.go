@@ -103,7 +103,7 @@ const twin = " #"
 
 // before finds what l goes on with among old levels by their meanings: itself,
 // or else the one of its meaning with most room, which knows what all of them
-// have counted. own tells which.
+// have counted. own says which.
 func before[T any](l *level, old map[string]T) (o T, own, found bool) {
 	if o, found = old[l.meaning]; found {
 		return o, true, true

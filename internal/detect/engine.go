@@ -51,9 +51,9 @@ func (e *Engine) reindex() {
 	e.index, e.last, e.lastOf = map[string]*lists{}, "", nil
 }
 
-// moment is one event on its way through the rules, with what is asked of it
+// evaluation is one event on its way through the rules, with what is asked of it
 // at most once.
-type moment struct {
+type evaluation struct {
 	ev      *parse.Event
 	line    *source.Line
 	origin  *source.Origin
@@ -65,9 +65,9 @@ type moment struct {
 	struck  struck
 	part    part
 	net     *rules.Network
-	cut     rules.Lens // of prefix and spot, when prefix is valid
+	cut     rules.Lens // of prefix and hashed, when prefix is valid
 	prefix  netip.Prefix
-	spot    bucket.Spot
+	hashed  bucket.HashedKey
 }
 
 // struck is what the gate said of the strikes of a prefix.
@@ -84,7 +84,7 @@ type struck struct {
 // of a blocked source. It does not allocate unless something breaches, a
 // bucket is new, or a key is longer than a few words.
 func (e *Engine) Observe(ev *parse.Event, line *source.Line, origin *source.Origin, g Gate) []Breach {
-	m := &moment{ev: ev, line: line, origin: origin, gate: g, at: ev.Time}
+	m := &evaluation{ev: ev, line: line, origin: origin, gate: g, at: ev.Time}
 	e.stats.events++
 	e.oldest = min(e.oldest, m.at)
 	l := e.listsOf(ev.Service)
@@ -111,7 +111,7 @@ func (e *Engine) Observe(ev *parse.Event, line *source.Line, origin *source.Orig
 }
 
 // counts reports whether the event's source may be counted at all.
-func (e *Engine) counts(m *moment) bool {
+func (e *Engine) counts(m *evaluation) bool {
 	if !m.ev.Addr.IsValid() {
 		return true
 	}
@@ -126,7 +126,7 @@ func (e *Engine) counts(m *moment) bool {
 	return true
 }
 
-func (m *moment) judge() Verdict {
+func (m *evaluation) judge() Verdict {
 	if !m.asked {
 		m.asked = true
 		m.verdict = m.gate.Verdict(m.ev.Addr, m.ev.Service, m.ev.User, m.at)
@@ -135,7 +135,7 @@ func (m *moment) judge() Verdict {
 }
 
 // stranger reports whether nobody logged in from the source lately.
-func (m *moment) stranger() bool {
+func (m *evaluation) stranger() bool {
 	if m.known == 0 {
 		m.known = -1
 		if m.ev.Addr.IsValid() && m.gate.KnownAddr(m.ev.Addr, m.ev.Service, m.at) {
@@ -146,7 +146,7 @@ func (m *moment) stranger() bool {
 }
 
 // observe takes the event through one rule.
-func (e *Engine) observe(c *counter, m *moment) {
+func (e *Engine) observe(c *counter, m *evaluation) {
 	r := c.rule
 	if !r.Match.Event(m.ev, m.origin) || r.Match.Known != nil && *r.Match.Known != (m.judge() == KnownGood) {
 		return
@@ -158,7 +158,7 @@ func (e *Engine) observe(c *counter, m *moment) {
 	if c.byUser && m.ev.Outcome != parse.Success && m.judge() == KnownGood {
 		return // nobody locks an owner out by failing in their name
 	}
-	k, ok := e.spotOf(c, m)
+	k, ok := e.hashedOf(c, m)
 	if !ok {
 		return
 	}

@@ -35,7 +35,7 @@ type StepLevel struct {
 func (e *Engine) Explain(ev *parse.Event, origin *source.Origin, g Gate) []Step {
 	var out []Step
 	for _, c := range e.counters {
-		m := moment{ev: ev, origin: origin, gate: g, at: ev.Time}
+		m := evaluation{ev: ev, origin: origin, gate: g, at: ev.Time}
 		s := Step{Rule: c.rule.Name}
 		s.Why, s.Near = e.whyNot(c, &m)
 		if k, ok := e.keyOf(c, c.rule.Key, &m); ok && s.Why == "" {
@@ -51,7 +51,7 @@ func (e *Engine) Explain(ev *parse.Event, origin *source.Origin, g Gate) []Step 
 
 // whyNot returns the reason why the rule does not count the event, and whether one
 // condition alone is the reason.
-func (e *Engine) whyNot(c *counter, m *moment) (why string, near bool) {
+func (e *Engine) whyNot(c *counter, m *evaluation) (why string, near bool) {
 	verdict := Stranger
 	if m.ev.Addr.IsValid() {
 		verdict = m.judge()
@@ -75,7 +75,7 @@ func (e *Engine) whyNot(c *counter, m *moment) (why string, near bool) {
 	return "", false
 }
 
-func (e *Engine) explain(c *counter, l *level, m *moment, k bucket.Key) StepLevel {
+func (e *Engine) explain(c *counter, l *level, m *evaluation, k bucket.Key) StepLevel {
 	n := min(m.ev.Count, maxCount) * l.WeightIn(c.rule).Of(m.ev, m.origin)
 	s := StepLevel{Kind: l.Kind.String(), Weight: n, TTL: l.TTL, Breaches: n > 0}
 	switch l.Kind {
@@ -83,7 +83,7 @@ func (e *Engine) explain(c *counter, l *level, m *moment, k bucket.Key) StepLeve
 		if m.ev.Kind == parse.Probe && l.Leak >= rules.SlowLeak {
 			n, s.Weight = 0, 0
 		}
-		p := e.spotFor(c, m, e.places.Spot(k))
+		p := e.hashedFor(c, m, e.places.Hash(k))
 		k = p.Key
 		lim := e.limit(c, l, m, p, 1<<30)
 		if l.PerConn {
@@ -111,7 +111,7 @@ func (e *Engine) explain(c *counter, l *level, m *moment, k bucket.Key) StepLeve
 	return s
 }
 
-func (e *Engine) explainDistinct(c *counter, l *level, m *moment, k bucket.Key, s *StepLevel) {
+func (e *Engine) explainDistinct(c *counter, l *level, m *evaluation, k bucket.Key, s *StepLevel) {
 	v, ok := e.keyOf(c, l.Of, m)
 	var over int
 	if l.Wide() {

@@ -18,7 +18,7 @@ var wholeAddr = rules.Lens{V4: 32, V6: 128}
 // keyOf names what an event counts for; false when the event lacks a part.
 // Several texts are each written with their length before, so that no two
 // lists of texts read the same.
-func (e *Engine) keyOf(c *counter, k rules.Key, m *moment) (bucket.Key, bool) {
+func (e *Engine) keyOf(c *counter, k rules.Key, m *evaluation) (bucket.Key, bool) {
 	var p netip.Prefix
 	var pk bucket.Key
 	e.scratch = e.scratch[:0]
@@ -31,7 +31,7 @@ func (e *Engine) keyOf(c *counter, k rules.Key, m *moment) (bucket.Key, bool) {
 			if !m.ev.Addr.IsValid() {
 				return bucket.Key{}, false
 			}
-			var s bucket.Spot
+			var s bucket.HashedKey
 			p, s = e.prefixOf(c.rule, part.By, m)
 			pk = s.Key
 		default:
@@ -59,7 +59,7 @@ func (e *Engine) keyOf(c *counter, k rules.Key, m *moment) (bucket.Key, bool) {
 
 // prefixOf cuts the event's address as the rule, or the network it lies in,
 // wants it. Rules mostly agree on the lengths, so the last answer is kept.
-func (e *Engine) prefixOf(r *rules.Rule, by rules.KeyPart, m *moment) (netip.Prefix, bucket.Spot) {
+func (e *Engine) prefixOf(r *rules.Rule, by rules.KeyPart, m *evaluation) (netip.Prefix, bucket.HashedKey) {
 	lens, cut := r.Prefix, rules.Lens.Cut
 	if by == rules.ByAddr {
 		lens = wholeAddr
@@ -68,22 +68,22 @@ func (e *Engine) prefixOf(r *rules.Rule, by rules.KeyPart, m *moment) (netip.Pre
 	}
 	if !m.prefix.IsValid() || lens != m.cut {
 		m.cut, m.prefix = lens, cut(lens, m.ev.Addr)
-		m.spot = e.places.Spot(bucket.KeyOf(m.prefix))
+		m.hashed = e.places.Hash(bucket.KeyOf(m.prefix))
 	}
-	return m.prefix, m.spot
+	return m.prefix, m.hashed
 }
 
-// spotOf is keyOf of what the counter counts by.
-func (e *Engine) spotOf(c *counter, m *moment) (bucket.Spot, bool) {
+// hashedOf is keyOf of what the counter counts by.
+func (e *Engine) hashedOf(c *counter, m *evaluation) (bucket.HashedKey, bool) {
 	if c.plain {
 		if !m.ev.Addr.IsValid() {
-			return bucket.Spot{}, false
+			return bucket.HashedKey{}, false
 		}
 		_, s := e.prefixOf(c.rule, c.by, m)
 		return s, true
 	}
 	k, ok := e.keyOf(c, c.rule.Key, m)
-	return e.places.Spot(k), ok
+	return e.places.Hash(k), ok
 }
 
 // noNetwork stands for "looked, and there is none".
@@ -91,7 +91,7 @@ var noNetwork rules.Network
 
 // network finds the network with rules of its own that the address lies in;
 // nil when there is none.
-func (e *Engine) network(m *moment) *rules.Network {
+func (e *Engine) network(m *evaluation) *rules.Network {
 	if len(e.set.Networks) == 0 {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (e *Engine) network(m *moment) *rules.Network {
 
 // textOf reads a part of a key that is no address; false when the event has
 // none.
-func textOf(p rules.Part, m *moment) ([]byte, bool) {
+func textOf(p rules.Part, m *evaluation) ([]byte, bool) {
 	var v []byte
 	ev := m.ev
 	switch p.By {
@@ -133,7 +133,7 @@ func textOf(p rules.Part, m *moment) ([]byte, bool) {
 }
 
 // printKey writes what an event counts for as people read it.
-func (e *Engine) printKey(c *counter, m *moment) string {
+func (e *Engine) printKey(c *counter, m *evaluation) string {
 	var words []string
 	for _, part := range c.rule.Key {
 		switch part.By {

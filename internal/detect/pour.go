@@ -20,7 +20,7 @@ const (
 )
 
 // pour adds the event to the rule's levels for key k, as often as it weighs.
-func (e *Engine) pour(c *counter, m *moment, p bucket.Spot) {
+func (e *Engine) pour(c *counter, m *evaluation, p bucket.HashedKey) {
 	k := p.Key
 	attempts := min(m.ev.Count, maxCount)
 	usual := c.rule.Weight.Of(m.ev, m.origin)
@@ -60,7 +60,7 @@ func (e *Engine) pour(c *counter, m *moment, p bucket.Spot) {
 
 // touch begins to read where the key's buckets and parts are found, in all tables
 // at once: most lines are of sources that the caches do not hold.
-func (e *Engine) touch(c *counter, m *moment, p bucket.Spot) {
+func (e *Engine) touch(c *counter, m *evaluation, p bucket.HashedKey) {
 	if len(c.levels) < 2 {
 		return
 	}
@@ -71,7 +71,7 @@ func (e *Engine) touch(c *counter, m *moment, p bucket.Spot) {
 			e.touched += l.table.Touch(p)
 		}
 		if part && l.parts != nil {
-			e.touched += l.parts.Touch(m.part.spot)
+			e.touched += l.parts.Touch(m.part.hashed)
 		}
 	}
 	for i := range c.levels {
@@ -80,7 +80,7 @@ func (e *Engine) touch(c *counter, m *moment, p bucket.Spot) {
 			e.touched += l.table.TouchSlot(p)
 		}
 		if part && l.parts != nil {
-			e.touched += l.parts.TouchSlot(m.part.spot)
+			e.touched += l.parts.TouchSlot(m.part.hashed)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (e *Engine) touch(c *counter, m *moment, p bucket.Spot) {
 type amount struct{ events, points int }
 
 // add pours n events of that weight into one level. The amount is of a breach.
-func (e *Engine) add(c *counter, l *level, m *moment, p bucket.Spot, n, weight int) (a amount, breached bool) {
+func (e *Engine) add(c *counter, l *level, m *evaluation, p bucket.HashedKey, n, weight int) (a amount, breached bool) {
 	k := p.Key
 	switch l.Kind {
 	case rules.Bucket:
@@ -103,10 +103,10 @@ func (e *Engine) add(c *counter, l *level, m *moment, p bucket.Spot, n, weight i
 			}
 			n = 1
 		}
-		p = e.spotFor(c, m, p)
+		p = e.hashedFor(c, m, p)
 		k = p.Key
 		lim := e.limit(c, l, m, p, n*weight)
-		a.points, breached = l.table.PourSpot(p, m.at, n, weight, lim)
+		a.points, breached = l.table.PourHashed(p, m.at, n, weight, lim)
 		if breached {
 			// What an earlier version saved has no number of events.
 			a.events = max(l.table.Poured(k), a.points/l.WeightIn(c.rule).Most())
@@ -148,7 +148,7 @@ func (e *Engine) add(c *counter, l *level, m *moment, p bucket.Spot, n, weight i
 // letting its events weigh a fraction: capacity ×20 and leak ÷20 are the same
 // depth in time, so that events of different rooms can share a bucket. Whether a
 // condition of `when` holds is asked only if add points more would not fit then.
-func (e *Engine) limit(c *counter, l *level, m *moment, p bucket.Spot, add int) bucket.Limit {
+func (e *Engine) limit(c *counter, l *level, m *evaluation, p bucket.HashedKey, add int) bucket.Limit {
 	lim := l.limit
 	if t := c.rule.Tiers; t != nil {
 		v, _ := textOf(t.By, m)
@@ -162,7 +162,7 @@ func (e *Engine) limit(c *counter, l *level, m *moment, p bucket.Spot, add int) 
 		lim = limitIn(n, lim)
 	}
 	for _, w := range c.rule.When {
-		if w.Capacity < lim.Capacity && m.stranger() && l.table.LevelSpot(p, m.at, lim)+add > w.Capacity && e.holds(c, &w, m) {
+		if w.Capacity < lim.Capacity && m.stranger() && l.table.LevelHashed(p, m.at, lim)+add > w.Capacity && e.holds(c, &w, m) {
 			lim.Capacity = w.Capacity
 		}
 	}
@@ -178,7 +178,7 @@ func (e *Engine) limit(c *counter, l *level, m *moment, p bucket.Spot, add int) 
 }
 
 // holds reports whether a condition of `when` does for this event.
-func (e *Engine) holds(c *counter, w *rules.When, m *moment) bool {
+func (e *Engine) holds(c *counter, w *rules.When, m *evaluation) bool {
 	if w.Flag != "" {
 		return m.gate.Flag(w.Flag, m.at)
 	}
@@ -193,10 +193,10 @@ func (e *Engine) holds(c *counter, w *rules.When, m *moment) bool {
 	return m.struck.ok && m.at-m.struck.ended < int64(w.Blocked)
 }
 
-// spotFor is the bucket that the event counts in: sources from which somebody
+// hashedFor is the bucket that the event counts in: sources from which somebody
 // logged in are counted apart from the strangers of their prefix, so that
 // neither takes the other's room.
-func (e *Engine) spotFor(c *counter, m *moment, p bucket.Spot) bucket.Spot {
+func (e *Engine) hashedFor(c *counter, m *evaluation, p bucket.HashedKey) bucket.HashedKey {
 	if !m.ev.Addr.IsValid() || !c.source || m.stranger() {
 		return p
 	}
@@ -204,7 +204,7 @@ func (e *Engine) spotFor(c *counter, m *moment, p bucket.Spot) bucket.Spot {
 	if !ok {
 		return p
 	}
-	return e.places.Spot(bucket.KeyOfPair(prefix, knownKind, nil))
+	return e.places.Hash(bucket.KeyOfPair(prefix, knownKind, nil))
 }
 
 // limitIn is a bucket's limit inside a network, where it is lim elsewhere: no
@@ -218,7 +218,7 @@ func limitIn(n *rules.Network, lim bucket.Limit) bucket.Limit {
 
 // roomFor is how much a window holds of this event's source, and by what key:
 // a source from which somebody logged in is counted apart, as in buckets.
-func (e *Engine) roomFor(c *counter, l *level, m *moment, k bucket.Key) (bucket.Key, int) {
+func (e *Engine) roomFor(c *counter, l *level, m *evaluation, k bucket.Key) (bucket.Key, int) {
 	if !m.ev.Addr.IsValid() || !c.source {
 		return k, l.Over
 	}
@@ -235,7 +235,7 @@ func (e *Engine) roomFor(c *counter, l *level, m *moment, k bucket.Key) (bucket.
 const knownKind = 1
 
 // breach adds what level i of c has to say to e.out, unless it said so lately.
-func (e *Engine) breach(c *counter, i int, m *moment, k bucket.Key, a amount) {
+func (e *Engine) breach(c *counter, i int, m *evaluation, k bucket.Key, a amount) {
 	l := &c.levels[i]
 	contributors := e.contributors(l, m, k)
 	if len(contributors) == 0 && l.onlyContributors {
@@ -256,7 +256,7 @@ func (e *Engine) breach(c *counter, i int, m *moment, k bucket.Key, a amount) {
 }
 
 // newBreach fills in what any breach of a level has.
-func (e *Engine) newBreach(c *counter, i int, m *moment, a amount) Breach {
+func (e *Engine) newBreach(c *counter, i int, m *evaluation, a amount) Breach {
 	l := &c.levels[i]
 	b := Breach{
 		At: m.at, Rule: c.rule.Name, Level: i, Addr: m.ev.Addr,
@@ -280,7 +280,7 @@ func (e *Engine) newBreach(c *counter, i int, m *moment, a amount) Breach {
 
 // blocked is the prefix that a block answer of this event is about; invalid
 // when the rule counts by no source.
-func (e *Engine) blocked(c *counter, m *moment) netip.Prefix {
+func (e *Engine) blocked(c *counter, m *evaluation) netip.Prefix {
 	for _, part := range c.rule.Key {
 		if part.By == rules.ByPrefix || part.By == rules.ByAddr {
 			p, _ := e.prefixOf(c.rule, part.By, m)
@@ -292,7 +292,7 @@ func (e *Engine) blocked(c *counter, m *moment) netip.Prefix {
 
 // show puts the lines that filled the bucket into b. Fewer lines than events
 // may be all there were, when lines count more than once.
-func (e *Engine) show(c *counter, m *moment, k bucket.Key, b *Breach) {
+func (e *Engine) show(c *counter, m *evaluation, k bucket.Key, b *Breach) {
 	if c.levels[b.Level].Kind == rules.Trigger {
 		b.Evidence = []string{string(m.line.Text[:min(len(m.line.Text), bucket.MaxLine)])}
 		return
@@ -306,7 +306,7 @@ func (e *Engine) show(c *counter, m *moment, k bucket.Key, b *Breach) {
 
 // contributors lists who filled a distinct window, the busiest first, for a
 // block of each; those that were blocked or allowed by now are left out.
-func (e *Engine) contributors(l *level, m *moment, k bucket.Key) []netip.Prefix {
+func (e *Engine) contributors(l *level, m *evaluation, k bucket.Key) []netip.Prefix {
 	if l.each == 0 {
 		return nil
 	}

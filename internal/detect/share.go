@@ -100,7 +100,7 @@ func (c *counter) shared(i int) SharedLevel {
 
 // note remembers that the buckets of k changed. Of sources from which somebody
 // logged in nothing is told: they are counted apart.
-func (s *sharing) note(c *counter, m *moment, k bucket.Key) {
+func (s *sharing) note(c *counter, m *evaluation, k bucket.Key) {
 	if s.levels[c] == nil || !m.ev.Addr.IsValid() || !m.stranger() {
 		return
 	}

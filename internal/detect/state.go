@@ -166,7 +166,7 @@ func (l *level) follow(old map[string]*level) {
 }
 
 // inherit takes over the counts of a level of the same meaning. A table of
-// another size is filled anew; what it cannot hold goes as in a flood.
+// another size is filled again; what it cannot hold goes as in a flood.
 func (l *level) inherit(o *level) {
 	switch l.Kind {
 	case rules.Bucket:

@@ -24,7 +24,7 @@ type Level struct {
 	Empty int64
 }
 
-// Levels tells how full the buckets of a are at the instant at: those of
+// Levels returns how full the buckets of a are at the instant at: those of
 // rules that count by prefix or address alone, the empty ones too.
 func (e *Engine) Levels(a netip.Addr, at int64) []Level {
 	var out []Level
@@ -146,7 +146,7 @@ type RuleStats struct {
 	Bytes                     int
 }
 
-// Stats tells the totals; the slice is the caller's.
+// Stats returns the totals; the slice is the caller's.
 func (e *Engine) Stats() Stats {
 	s := Stats{Events: e.stats.events, Stragglers: e.stats.stragglers, Allowed: e.stats.allowed}
 	for _, c := range e.counters {

@@ -43,7 +43,7 @@ func (l *level) network(from netip.Addr) (netip.Prefix, bool) {
 
 // widePlace is where the event counts in a wide level: its network and its
 // source.
-func (e *Engine) widePlace(c *counter, l *level, m *moment) (network, source netip.Prefix, ok bool) {
+func (e *Engine) widePlace(c *counter, l *level, m *evaluation) (network, source netip.Prefix, ok bool) {
 	network, ok = l.network(m.ev.Addr)
 	if !ok {
 		return network, source, false
@@ -62,7 +62,7 @@ func account(ev *parse.Event) uint32 {
 }
 
 // pourWide counts the event's source in its network.
-func (e *Engine) pourWide(c *counter, i int, m *moment) {
+func (e *Engine) pourWide(c *counter, i int, m *evaluation) {
 	l := &c.levels[i]
 	network, source, ok := e.widePlace(c, l, m)
 	if !ok || !m.stranger() {
@@ -78,7 +78,7 @@ func (e *Engine) pourWide(c *counter, i int, m *moment) {
 }
 
 // breachWide blocks where the sources of a network lie, and forgets those.
-func (e *Engine) breachWide(c *counter, i int, m *moment, k bucket.Key, narrow, n int, s bucket.Spread) {
+func (e *Engine) breachWide(c *counter, i int, m *evaluation, k bucket.Key, narrow, n int, s bucket.Spread) {
 	l := &c.levels[i]
 	if l.hush > 0 && !e.quiet.start(quietKey(l, k), m.at, l.hush) {
 		return
@@ -131,7 +131,7 @@ func inside(values []bucket.Value, p netip.Prefix) (out []bucket.Key) {
 
 // clearWide forgets the event's source in its networks, if nobody but the
 // event's account failed from it.
-func (e *Engine) clearWide(c *counter, m *moment) {
+func (e *Engine) clearWide(c *counter, m *evaluation) {
 	for i := range c.levels {
 		if l := &c.levels[i]; l.Wide() {
 			if network, source, ok := e.widePlace(c, l, m); ok {

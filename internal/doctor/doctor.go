@@ -65,7 +65,7 @@ type Machine struct {
 	Set       *rules.Set
 	Problems  []rules.Problem
 
-	// User is whom the daemon becomes; CanRead tells whether that user may
+	// User is whom the daemon becomes; CanRead says whether that user may
 	// read such a file, nil: not known.
 	User    string
 	CanRead func(path string, fi fs.FileInfo) bool

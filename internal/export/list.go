@@ -235,7 +235,7 @@ func build(es []Entry, o Options, f format) (*List, error) {
 	return l, nil
 }
 
-// sort tells the entries that are listed whole, by index, from those that the
+// sort separates the entries that are listed whole, by index, from those that the
 // format can express as limited; the rest is left out.
 func (l *List) sort(g Guard) (whole []int32, limited map[Limit][]int32) {
 	whole, limited = make([]int32, 0, len(l.entries)), map[Limit][]int32{}

@@ -20,7 +20,7 @@ type Option struct {
 	Value string
 	File  string
 	Line  int
-	// known is what the key had before a later file set it anew.
+	// known is what the key had before a later file set it again.
 	known *Option
 }
 

@@ -200,7 +200,7 @@ func TestLikePython(t *testing.T) {
 }
 
 // emptyLoop reports whether a part that may match nothing is repeated: which
-// round of the loop a group tells of then is re's own affair.
+// round of the loop a group reports then is re's own affair.
 func emptyLoop(n *node) bool {
 	return n.op == opRepeat && n.max != 1 && nullable(n.subs[0]) || slices.ContainsFunc(n.subs, emptyLoop)
 }

@@ -213,7 +213,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// noticed tells when it is closed.
+// noticed reports when it is closed.
 type noticed struct {
 	net.Conn
 	closed chan<- time.Time

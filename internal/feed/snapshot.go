@@ -20,7 +20,7 @@ type View interface {
 	// Lookup reports whether a block that counts holds addr now, and when the
 	// last of those that do ends; the zero time means never.
 	Lookup(addr netip.Addr, counts func(export.Limit) bool) (until time.Time, blocked bool)
-	// Allowed tells whether the allowlist holds addr: it wins over blocks.
+	// Allowed reports whether the allowlist holds addr: it wins over blocks.
 	Allowed(addr netip.Addr) bool
 	// Entries are all blocks, and a number that differs whenever they or the
 	// allowlist do. The caller must not change them.

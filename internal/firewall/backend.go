@@ -92,7 +92,7 @@ type Backend interface {
 	// List calls emit with each block of ours that the wall really holds now, in
 	// no set order. What it should hold and does not was deleted one by one by
 	// somebody else, unless the error wraps ErrBroken: then what is ours was
-	// flushed, replaced or made anew since the last order, and all that is
+	// flushed, replaced or made again since the last order, and all that is
 	// missing is to be put back. Each such loss is reported once.
 	List(ctx context.Context, emit func(Entry)) error
 	// Teardown removes all that is ours and nothing else.
@@ -125,7 +125,7 @@ type Noter interface {
 	Notes() []string
 }
 
-// Watcher is a Backend whose wall tells when somebody else changes what is
+// Watcher is a Backend whose wall says when somebody else changes what is
 // ours. Watch blocks until ctx is done or the wall stops telling, and calls
 // emit from its own goroutine, once for several changes that come together.
 // It may run beside the other methods.

@@ -192,7 +192,7 @@ func BenchmarkNFTables5000Breaches(b *testing.B) {
 	}
 }
 
-// BenchmarkNFTablesRefresh100000: what stands already gets its end anew.
+// BenchmarkNFTablesRefresh100000: what stands already gets its end again.
 func BenchmarkNFTablesRefresh100000(b *testing.B) {
 	firewalltest.Namespace(b)
 	w, err := nft.New(firewall.Options{})

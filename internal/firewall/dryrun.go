@@ -45,7 +45,7 @@ func (d *DryRun) Unblock(_ context.Context, ps []netip.Prefix) error {
 	return nil
 }
 
-// List tells what is remembered.
+// List returns what is remembered.
 func (d *DryRun) List(_ context.Context, emit func(Entry)) error {
 	now := time.Now()
 	for p, e := range d.held {

@@ -17,7 +17,7 @@ var ErrGone = errors.New("the wall process has exited")
 // hold the way it was asked for.
 var ErrUnsupported = errors.New("not supported by this backend")
 
-// FullError tells which entries found no place.
+// FullError names the entries that found no place.
 type FullError struct {
 	Wall string // Name of the backend
 	Max  int    // what it holds at most

@@ -53,7 +53,7 @@ var (
 	lackedByOthers = time.Unix(1, 0).UTC() // the first wall holds it, another does not: never the wanted end
 )
 
-// List tells what the first wall holds, and what only others do. Where they
+// List returns what the first wall holds, and what only others do. Where they
 // disagree Until is a mark for Reconcile, long past. Of several walls the
 // answers are compared in memory.
 func (m Multi) List(ctx context.Context, emit func(Entry)) error {

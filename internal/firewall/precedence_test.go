@@ -47,7 +47,7 @@ func TestNested(t *testing.T) {
 	}
 }
 
-// TestOthersReload: a firewall manager that loads its own rules anew, a
+// TestOthersReload: a firewall manager that loads its own rules again, a
 // docker that comes back, an administrator who flushes one chain. Each is
 // noticed by Check and put right by Setup and Block.
 func TestOthersReload(t *testing.T) {

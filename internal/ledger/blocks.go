@@ -95,7 +95,7 @@ func (l *Ledger) stands(k pkey, now int64) bool {
 	return p != nil && p.Until.UnixNano() > now
 }
 
-// change tells the walls what became of k, before being how it stood.
+// change passes to the walls what became of k, before being how it stood.
 func (l *Ledger) change(k pkey, before Block, stood bool, now int64) {
 	after, stands := l.standing(k, now)
 	switch {

@@ -288,7 +288,7 @@ func (l *Ledger) told(ep episode, a answer) {
 	l.answered[ep] = a
 }
 
-// refuse tells why p is never blocked; "" when it may be.
+// refuse returns why p is never blocked; "" when it may be.
 func (l *Ledger) refuse(p netip.Prefix, now int64) string {
 	switch {
 	case !p.IsValid():

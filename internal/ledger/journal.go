@@ -176,7 +176,7 @@ func (a *appender) open() error {
 	return nil
 }
 
-// close closes the file; the next add opens it anew.
+// close closes the file; the next add opens it again.
 func (a *appender) close() error {
 	if a.file == nil {
 		return nil

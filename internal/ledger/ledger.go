@@ -146,7 +146,7 @@ func (l *Ledger) KnownAddr(from netip.Addr, service string, at int64) bool {
 	return from.IsValid() && l.known.good(addr.Of(from), service, nil, at)
 }
 
-// Struck tells when the last block that gave p its strikes ended or will end;
+// Struck returns when the last block that gave p its strikes ended or will end;
 // false when none is left at the instant at.
 func (l *Ledger) Struck(p netip.Prefix, at int64) (ended int64, ok bool) {
 	if len(l.strikes.by) == 0 {

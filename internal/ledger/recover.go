@@ -10,7 +10,7 @@ import (
 )
 
 // redo brings an entry of the journal back after a restart. What a rule did
-// waits until the log tells of it again; what was ordered by hand stands.
+// waits until the log reports it again; what was ordered by hand stands.
 func (l *Ledger) redo(e *entry, rec *Recovered, now int64) {
 	if !e.usable() {
 		return

@@ -129,7 +129,7 @@ func (s *store) health(part string, err error) {
 }
 
 // save writes a snapshot in place of the last, keeps that as the one before,
-// and starts the journal anew.
+// and starts the journal again.
 func (s *store) save(snap *snapshot) error {
 	snap.seq = s.seq
 	tmp := s.path("state.tmp")

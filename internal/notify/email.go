@@ -217,7 +217,7 @@ func (a *loginAuth) Next(_ []byte, more bool) ([]byte, error) {
 	return nil, errors.New("unexpected challenge during LOGIN authentication")
 }
 
-// password reads the file anew each time: it may have changed.
+// password reads the file again each time: it may have changed.
 func password(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

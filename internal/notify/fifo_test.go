@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// whenClosed makes a named pipe and tells when nobody holds it for writing
+// whenClosed makes a named pipe and says when nobody holds it for writing
 // any more.
 func whenClosed(t *testing.T, path string) <-chan struct{} {
 	t.Helper()

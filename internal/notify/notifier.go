@@ -172,7 +172,7 @@ type Stats struct {
 	LastError string // "" after a success
 }
 
-// Stats tells of all targets, by name.
+// Stats reports all targets, by name.
 func (t *Notifier) Stats() []Stats {
 	t.mu.Lock()
 	ts := slices.Collect(maps.Values(t.targets))

@@ -35,7 +35,7 @@ type Options struct {
 	Map map[string]string
 	// Location is the zone of stamps that tell none; nil is UTC.
 	Location *time.Location
-	// Client tells which peers are proxies and which header names the client.
+	// Client says which peers are proxies and which header names the client.
 	Client ClientOptions
 	// Packs are the patterns of services without a scanner here; nil is none.
 	Packs *pack.Set

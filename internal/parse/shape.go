@@ -8,7 +8,7 @@ import (
 	"stoplog/internal/source"
 )
 
-// Shape tells the shape of the line that Parse read last; known is what Parse
+// Shape returns the shape of the line that Parse read last; known is what Parse
 // returned, and ev what it filled. A line that goes on with a record and names its client
 // at the end becomes an event: then ev is filled, and told is true.
 func (p *Parser) Shape(known bool, ev *Event) (s Shape, told bool) {

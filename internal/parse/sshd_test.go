@@ -29,7 +29,7 @@ func parseCut(t testing.TB, o Options, line string, cut bool) (Event, bool) {
 	return ev, ok
 }
 
-// brief tells what an event says in one line: outcome, kind, address, user.
+// brief returns what an event says in one line: outcome, kind, address, user.
 func brief(ev *Event, ok bool) string {
 	if !ok {
 		return "-"

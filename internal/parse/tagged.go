@@ -139,7 +139,7 @@ func (p *Parser) virtual() {
 }
 
 // repeated unwraps rsyslog's "message repeated 5 times: [ … ]". A message
-// repeated without its text tells of nobody.
+// repeated without its text names nobody.
 func repeated(msg []byte) (inner []byte, times int) {
 	rest, ok := scan.After(msg, "message repeated ")
 	if !ok {

@@ -66,7 +66,7 @@ var serviceWriters = func() map[string]*writers {
 		services, units, exes string
 		uids                  accounts
 	}{
-		// Logins of people. auditd relays what the kernel tells of them.
+		// Logins of people. auditd relays what the kernel reports about them.
 		{"sshd", "ssh sshd sshd-unix-local sshd-vsock auditd", "sshd sshd-session sshd-auth", rootOnly},
 		{"dropbear", "dropbear" + superservers, "dropbear", rootOnly},
 		{"login", "getty serial-getty console-getty container-getty telnet telnetd in.telnetd rlogin rsh" + superservers, "login in.telnetd telnetd in.rlogind in.rshd in.rexecd", rootOnly},
@@ -329,12 +329,12 @@ func byCaller(en *source.Entry, service string) bool {
 	return (service == "su" || service == "sudo") && bytes.HasSuffix(en.Exe, []byte("/bin/"+service))
 }
 
-// Foreign counts the journal entries whose text tells of a login, a failure or
+// Foreign counts the journal entries whose text reports a login, a failure or
 // a probe of a service that their writer may not speak for, and describes the
 // last of them. They are no events.
 func (p *Parser) Foreign() (n uint64, last string) { return p.foreign, p.foreigner }
 
-// refuse counts an entry that tells of service without the right to.
+// refuse counts an entry that speaks for service without the right to.
 func (p *Parser) refuse(en *source.Entry, service string) {
 	p.foreign++
 	if p.foreign > 1 && p.foreign&(p.foreign-1) != 0 {

@@ -13,24 +13,24 @@ import (
 	"stoplog/internal/source"
 )
 
-func kitOf(t *testing.T, text string) *Kit {
+func compiledOf(t *testing.T, text string) *Compiled {
 	t.Helper()
 	set, problems := rules.LoadBytes("test", []byte(text), "")
 	if set == nil {
 		t.Fatal(problems)
 	}
-	kit, err := NewKit(set, time.UTC)
+	compiled, err := Compile(set, time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kit
+	return compiled
 }
 
 // said are the events that lines of an origin of that name give, in one batch.
-func said(t *testing.T, kit *Kit, name string, lines ...string) (out []string) {
+func said(t *testing.T, compiled *Compiled, name string, lines ...string) (out []string) {
 	t.Helper()
 	o := &source.Origin{Name: name, Spec: -1}
-	r, err := kit.Reader(o)
+	r, err := compiled.Reader(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func said(t *testing.T, kit *Kit, name string, lines ...string) (out []string) {
 // TestForgedLinesInOthersLogs puts lines of other services where a raw newline
 // in a client's name would put them.
 func TestForgedLinesInOthersLogs(t *testing.T) {
-	kit := kitOf(t, "use: auto")
+	compiled := compiledOf(t, "use: auto")
 	forged := []string{
 		"Non-existent login as x from 198.51.100.66",
 		"Successful login as root from 198.51.100.66",
@@ -74,7 +74,7 @@ func TestForgedLinesInOthersLogs(t *testing.T) {
 				strings.Contains(name, "unlisted") && strings.HasPrefix(f, "Nov") {
 				continue // its own, or what a text file cannot tell
 			}
-			for _, ev := range said(t, kit, name, record[0], f, record[1]) {
+			for _, ev := range said(t, compiled, name, record[0], f, record[1]) {
 				if strings.Contains(ev, "198.51.100.66") || strings.Contains(ev, "success") {
 					t.Errorf("in %s, %q is read as %s", name, f, ev)
 				}
@@ -100,7 +100,7 @@ rules:
 // TestPatternsReadTheirSources: a pattern reads what its match names, else what
 // the user listed without a service.
 func TestPatternsReadTheirSources(t *testing.T) {
-	kit := kitOf(t, sourcedRules)
+	compiled := compiledOf(t, sourcedRules)
 	const text = "bad login of ann from 192.0.2.9"
 	for _, c := range []struct{ name, line, want string }{
 		{"/srv/app/app.log", "2026-11-20 11:00:00 " + text, "free"},
@@ -120,7 +120,7 @@ func TestPatternsReadTheirSources(t *testing.T) {
 		{"/srv/web/access.log", `192.0.2.9 - - [20/Nov/2026:11:00:00 +0000] "GET /` + text + ` HTTP/1.1" 200 5 "-" "-"`, "http free"},
 	} {
 		var got []string
-		for _, ev := range said(t, kit, c.name, c.line) {
+		for _, ev := range said(t, compiled, c.name, c.line) {
 			f := strings.Fields(ev)
 			got = append(got, f[1])
 			if f[0] != "20T11:00:00" && !strings.HasPrefix(c.line, text) {
@@ -155,7 +155,7 @@ func TestPatternsHaveTheLinesTime(t *testing.T) {
 		`[%[1]d/Nov/2026 11:00:00] hit 192.0.2.7`,
 	} {
 		for _, source := range []string{"{file: /srv/app.log}", "{file: /srv/app.log, format: combined}", "{file: /srv/app.log, format: json}"} {
-			kit := kitOf(t, "use: []\nsources: ["+source+"]\nrules: [{name: hit, pattern: '192\\.0\\.2\\.7', key: all, outcome: failure, then: {notify: x}, bucket: {capacity: 5, leak: 1h}}]\nnotify: {x: {exec: [/bin/true]}}\n")
+			compiled := compiledOf(t, "use: []\nsources: ["+source+"]\nrules: [{name: hit, pattern: '192\\.0\\.2\\.7', key: all, outcome: failure, then: {notify: x}, bucket: {capacity: 5, leak: 1h}}]\nnotify: {x: {exec: [/bin/true]}}\n")
 			for day := 10; day < 16; day++ {
 				line := fmt.Sprintf(format, day, time.Date(2026, 11, day, 11, 0, 0, 0, time.UTC).Unix())
 				if strings.HasSuffix(strings.SplitN(format, "%[2]d", 2)[0], `"ts":`) {
@@ -163,7 +163,7 @@ func TestPatternsHaveTheLinesTime(t *testing.T) {
 				}
 				line, _, _ = strings.Cut(line, "%!(EXTRA")
 				hits := 0
-				for _, ev := range said(t, kit, "/srv/app.log", line) {
+				for _, ev := range said(t, compiled, "/srv/app.log", line) {
 					if f := strings.Fields(ev); f[1] == "hit" {
 						if hits++; f[0] != fmt.Sprintf("%dT11:00:00", day) {
 							t.Errorf("%s: %s: at %s", source, line, f[0])
@@ -194,12 +194,12 @@ rules:
 		lines = append(lines, fmt.Sprintf("2026-11-20T11:59:%02dZ login failed user=u%d%s ip=192.0.2.7", i, i, strings.Repeat("x", i%5)))
 	}
 	run := func(size int) (out []string) {
-		kit := kitOf(t, text)
+		compiled := compiledOf(t, text)
 		l, _, err := ledger.Open("", noon, ledger.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := New(kit, detect.New(kit.set, detect.Options{Seed: 1}), l)
+		m := New(compiled, detect.New(compiled.set, detect.Options{Seed: 1}), l)
 		o := &source.Origin{Name: "/srv/app.log", Spec: 0}
 		for from := 0; from < len(lines); from += size {
 			out = append(out, take(t, m, batch(o, false, lines[from:min(from+size, len(lines))]...))...)

@@ -26,31 +26,31 @@ import (
 // clock, for the stamp may be the client's text, too. What was held so long,
 // live, is sure as well.
 type guard struct {
-	Pos     int64   // of the line that comes, since something was held
-	Suspect int64   // until where a record may go on that began before,
-	Time    int64   // by this stamp
-	Chars   bool    // all of these are in characters
-	Broken  int64   // until where one goes on for sure
-	Ends    []int64 `json:",omitempty"` // where records would be cut that began before
-	Held    []held  `json:",omitempty"`
-	Open    int64   `json:",omitzero"` // until where a line may tell the client of a record that lacked it
-	Failing bool    `json:",omitzero"` // that line is surely a failure's
-	First   chain   `json:",omitzero"`
-	Failed  moment  `json:",omitzero"` // the last line without a success that a client may have gone on from
+	Pos     int64    // of the line that comes, since something was held
+	Suspect int64    // until where a record may go on that began before,
+	Time    int64    // by this stamp
+	Chars   bool     // all of these are in characters
+	Broken  int64    // until where one goes on for sure
+	Ends    []int64  `json:",omitempty"` // where records would be cut that began before
+	Held    []held   `json:",omitempty"`
+	Open    int64    `json:",omitzero"` // until where a line may tell the client of a record that lacked it
+	Failing bool     `json:",omitzero"` // that line is surely a failure's
+	First   chain    `json:",omitzero"`
+	Failed  lineTime `json:",omitzero"` // the last line without a success that a client may have gone on from
 
 	origin *source.Origin // of the line before; nil after a restart
 }
 
-// moment is a line's stamp and, live, its arrival, 0 when unknown, and until
+// lineTime is a line's stamp and, live, its arrival, 0 when unknown, and until
 // where its record may go on.
-type moment struct{ Until, Time, Arrival int64 }
+type lineTime struct{ Until, Time, Arrival int64 }
 
 // chain follows records that name their client before its text: while one may go
 // on, only its client is believed, so that who writes others' lines behind its own
 // cannot hide either.
 type chain struct {
 	Client, Other netip.Addr
-	Last, Between moment // the last lines of Client, and of others; Other is invalid when they are several
+	Last, Between lineTime // the last lines of Client, and of others; Other is invalid when they are several
 }
 
 // settled is how long the lines of one record may be apart, by their stamps or
@@ -193,7 +193,7 @@ func (w *watch) line(i int) {
 	if shape.Ends {
 		w.dispute(g, &shape, w.stamp(i))
 	}
-	at, good := w.moment(g, &shape, i), false
+	at, good := w.lineTime(g, &shape, i), false
 	if shape.First.IsValid() {
 		w.follow(g, shape.First, &at)
 	}
@@ -239,9 +239,9 @@ func (w *watch) stamp(i int) int64 {
 	return 0
 }
 
-// moment describes line i.
-func (w *watch) moment(g *guard, s *parse.Shape, i int) moment {
-	m := moment{Until: g.Pos + int64(s.Reach), Time: cmp.Or(s.Time, w.stamp(i))}
+// lineTime describes line i.
+func (w *watch) lineTime(g *guard, s *parse.Shape, i int) lineTime {
+	m := lineTime{Until: g.Pos + int64(s.Reach), Time: cmp.Or(s.Time, w.stamp(i))}
 	if b := w.r.batch; !b.Backlog {
 		m.Arrival = b.Arrival.UnixNano()
 	}
@@ -249,7 +249,7 @@ func (w *watch) moment(g *guard, s *parse.Shape, i int) moment {
 }
 
 // goesOn reports whether the record of the earlier line m may go on in the line at.
-func (w *watch) goesOn(g *guard, m, at *moment) bool {
+func (w *watch) goesOn(g *guard, m, at *lineTime) bool {
 	if m.Until <= g.Pos || m.Arrival != 0 && at.Arrival-m.Arrival >= int64(settled) {
 		return false
 	}
@@ -264,7 +264,7 @@ func (w *watch) ahead(stamp int64) bool {
 // follow adds a line that names client before all that a client wrote. Another
 // client than before is believed when none but it was named for as long as a
 // record may go on.
-func (w *watch) follow(g *guard, client netip.Addr, at *moment) {
+func (w *watch) follow(g *guard, client netip.Addr, at *lineTime) {
 	c := &g.First
 	before, between := w.goesOn(g, &c.Last, at), w.goesOn(g, &c.Between, at)
 	switch {

@@ -58,23 +58,23 @@ func guarded(t testing.TB, service, text string, batches int, between func(m *Ma
 	return seen, doubted + m.Stats("/l").Doubted
 }
 
-// guardKit has no rules: a fuzzer makes many machines.
-var guardKit = sync.OnceValues(func() (*Kit, error) {
+// guardCompiled has no rules: a fuzzer makes many machines.
+var guardCompiled = sync.OnceValues(func() (*Compiled, error) {
 	set, problems := rules.LoadBytes("test", []byte("use: []\nprotect: {own: false, ssh_peers: false}\nsources: [{file: /none}]\nrules: [{name: a, match: {outcome: failure}, bucket: {capacity: 5, leak: 1m}}]\n"), "")
 	if set == nil {
 		return nil, fmt.Errorf("%v", problems)
 	}
-	return NewKit(set, time.UTC)
+	return Compile(set, time.UTC)
 })
 
 // guardMachine is a machine without detection.
 func guardMachine(t testing.TB) *Machine {
 	t.Helper()
-	kit, err := guardKit()
+	compiled, err := guardCompiled()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := New(kit, nil, nil)
+	m := New(compiled, nil, nil)
 	m.Sessions = session.New(64)
 	return m
 }
@@ -592,7 +592,7 @@ func TestOutOfReach(t *testing.T) {
 // TestOwnPatternsAreGuarded: a rule's own pattern that finds an address within
 // what a client sent is not believed either.
 func TestOwnPatternsAreGuarded(t *testing.T) {
-	m := New(kitOf(t, "use: []\nprotect: {own: false, ssh_peers: false}\nsources: [{file: /l, service: mysql}]\nrules: [{name: own, match: {source: /l}, pattern: 'refused ip=<ip> ', bucket: {capacity: 5, leak: 1m}}]\n"), nil, nil)
+	m := New(compiledOf(t, "use: []\nprotect: {own: false, ssh_peers: false}\nsources: [{file: /l, service: mysql}]\nrules: [{name: own, match: {source: /l}, pattern: 'refused ip=<ip> ', bucket: {capacity: 5, leak: 1m}}]\n"), nil, nil)
 	o := &source.Origin{Name: "/l", Spec: 0}
 	var got []string
 	add := func(r *Reader) {

@@ -56,7 +56,7 @@ const headLines = 64
 // that no source lists: every line must be understood, and as of one service.
 // It is "" when the lines have syslog headers, which tell by themselves, or when
 // nobody can say. Not for what blocks: it believes the file.
-func (k *Kit) Identify(o *source.Origin, lines []source.Line, arrival time.Time) (string, error) {
+func (k *Compiled) Identify(o *source.Origin, lines []source.Line, arrival time.Time) (string, error) {
 	path, err := filepath.Abs(o.Listed())
 	if err != nil || k.sourceOf(o) != nil || o.Service != "" || o.Format != "" || rules.ServiceOf(path) != "" {
 		return o.Service, nil
@@ -95,7 +95,7 @@ func (r *LineReader) Line(l *source.Line, arrival time.Time) *parse.Event {
 }
 
 // Stamps returns what reads the own times of lines of an origin: see
-// Kit.Stamps.
+// Compiled.Stamps.
 func (r *LineReader) Stamps(zone *time.Location, ref time.Time) func(*source.Origin) func([]byte) (int64, bool) {
 	return func(*source.Origin) func([]byte) (int64, bool) { return stampOf(r.p, zone, ref) }
 }
@@ -105,7 +105,7 @@ func (r *LineReader) Stamps(zone *time.Location, ref time.Time) func(*source.Ori
 // stamp stands within the line, and JSON has it in a field. It is for putting
 // files in order and finding where to begin; ref is the time that stamps without
 // a year are read near. Each function that it makes is for one goroutine.
-func (k *Kit) Stamps(ref time.Time) func(*source.Origin) func([]byte) (int64, bool) {
+func (k *Compiled) Stamps(ref time.Time) func(*source.Origin) func([]byte) (int64, bool) {
 	return func(o *source.Origin) func([]byte) (int64, bool) {
 		s := k.sourceOf(o)
 		if s == nil { // of a file that no source lists: no blame hangs on it

@@ -43,32 +43,32 @@ type Machine struct {
 	Ledger   *ledger.Ledger
 	Sessions *session.Joiner
 
-	kit     *Kit
-	readers map[*source.Origin]*Reader
-	stats   map[string]*OriginStats
-	peers   *parse.PeerCount
-	guards  guards
-	filters map[filterKey]*f2b.Session
+	compiled *Compiled
+	readers  map[*source.Origin]*Reader
+	stats    map[string]*OriginStats
+	peers    *parse.PeerCount
+	guards   guards
+	filters  map[filterKey]*f2b.Session
 
 	services map[string]*uint64 // events of each service
 	service  string             // of the last event
 	counted  *uint64            // its counter
 }
 
-// New returns a machine whose readers are made of kit.
-func New(kit *Kit, e *detect.Engine, l *ledger.Ledger) *Machine {
+// New returns a machine whose readers are made of compiled.
+func New(compiled *Compiled, e *detect.Engine, l *ledger.Ledger) *Machine {
 	return &Machine{
 		Engine: e, Ledger: l, Sessions: session.New(0),
-		kit: kit, readers: map[*source.Origin]*Reader{}, stats: map[string]*OriginStats{},
+		compiled: compiled, readers: map[*source.Origin]*Reader{}, stats: map[string]*OriginStats{},
 		peers: new(parse.PeerCount), guards: guards{m: map[guardKey]*guard{}}, filters: map[filterKey]*f2b.Session{},
 		services: map[string]*uint64{},
 	}
 }
 
 // Swap puts other rules in place; buckets whose meaning is unchanged stay.
-func (m *Machine) Swap(kit *Kit) {
-	m.kit = kit
-	m.Engine.Swap(kit.set)
+func (m *Machine) Swap(compiled *Compiled) {
+	m.compiled = compiled
+	m.Engine.Swap(compiled.set)
 	clear(m.readers)
 	clear(m.filters)
 }
@@ -109,7 +109,7 @@ func (m *Machine) reader(o *source.Origin) (*Reader, error) {
 	if r := m.readers[o]; r != nil {
 		return r, nil
 	}
-	r, err := m.kit.Reader(o)
+	r, err := m.compiled.Reader(o)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func machine(t *testing.T) *Machine {
 	if set == nil {
 		t.Fatal(problems)
 	}
-	kit, err := NewKit(set, time.UTC)
+	compiled, err := Compile(set, time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func machine(t *testing.T) *Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(kit, detect.New(set, detect.Options{Seed: 1}), l)
+	return New(compiled, detect.New(set, detect.Options{Seed: 1}), l)
 }
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -145,7 +145,7 @@ func TestReplayedFileHasItsSource(t *testing.T) {
 	m := machine(t)
 	line := `401|192.0.2.7|20/Nov/2026:11:00:00 +0000|"GET / HTTP/1.1"|`
 	for name, known := range map[string]bool{"/srv/app/log/app.log": true, "/srv/app/log/app.log.2.gz": true, "/srv/app/log/app.log-20261119.gz": true, "/srv/app/log/other": false} {
-		r, err := m.kit.Reader(&source.Origin{Name: name, Spec: -1})
+		r, err := m.compiled.Reader(&source.Origin{Name: name, Spec: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestStampsOfEveryFormat(t *testing.T) {
 		`Nov 20 11:00:00 h sshd[1]: Failed password for bob from 192.0.2.1 port 22 ssh2`:                                                                                {Name: "auth.log", Spec: -1},
 		`2026-11-20T11:00:00Z a line that nobody understands`:                                                                                                           {Name: "other.log", Spec: -1},
 	} {
-		stamp := m.kit.Stamps(noon)(o)
+		stamp := m.compiled.Stamps(noon)(o)
 		for range 2 { // nothing is left over from the line before
 			ns, ok := stamp([]byte(line))
 			if want := noon.Add(-time.Hour).UnixNano(); !ok || ns != want {

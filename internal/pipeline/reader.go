@@ -56,9 +56,9 @@ type Reader struct {
 	foreigner string
 }
 
-// Kit is what readers are made of: the rules and their patterns, compiled
+// Compiled is what readers are made of: the rules and their patterns, compiled
 // once. It may be used from several goroutines.
-type Kit struct {
+type Compiled struct {
 	set    *rules.Set
 	zone   *time.Location
 	custom []rules.Custom
@@ -68,8 +68,8 @@ type Kit struct {
 	sets map[string]*pack.Set // of patterns, by their names: origins share them
 }
 
-// NewKit compiles the patterns of set; zone is that of stamps which name none.
-func NewKit(set *rules.Set, zone *time.Location) (*Kit, error) {
+// Compile compiles the patterns of set; zone is that of stamps which name none.
+func Compile(set *rules.Set, zone *time.Location) (*Compiled, error) {
 	custom, err := set.Custom()
 	if err != nil {
 		return nil, err
@@ -78,13 +78,13 @@ func NewKit(set *rules.Set, zone *time.Location) (*Kit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kit{set: set, zone: zone, custom: custom, packs: packs, sets: map[string]*pack.Set{}}, nil
+	return &Compiled{set: set, zone: zone, custom: custom, packs: packs, sets: map[string]*pack.Set{}}, nil
 }
 
 // Reader makes a reader for lines of o by the source that o belongs to. A
 // replayed file belongs to the source that would follow it, if one would. Which
 // services may speak in it is decided here, once.
-func (k *Kit) Reader(o *source.Origin) (*Reader, error) {
+func (k *Compiled) Reader(o *source.Origin) (*Reader, error) {
 	s := k.sourceOf(o)
 	opt := parse.Options{Service: o.Service, Format: o.Format, Location: k.zone, Packs: k.packs}
 	if s != nil {
@@ -118,7 +118,7 @@ func journalOptions(s *rules.Source) parse.JournalOptions {
 	return parse.JournalOptions{Units: m.FullUnits(), Containers: s.Containers, All: all, Users: users}
 }
 
-func (k *Kit) patterns(r rules.Reading) parse.Patterns {
+func (k *Compiled) patterns(r rules.Reading) parse.Patterns {
 	out := parse.Patterns{Bound: k.together(r.Bound), Free: k.together(r.Free)}
 	for service, packs := range r.Tagged {
 		if out.Tagged == nil {
@@ -130,7 +130,7 @@ func (k *Kit) patterns(r rules.Reading) parse.Patterns {
 }
 
 // together returns the set of those packs, nil for none.
-func (k *Kit) together(packs []*pack.Pack) *pack.Set {
+func (k *Compiled) together(packs []*pack.Pack) *pack.Set {
 	if packs == nil {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (k *Kit) together(packs []*pack.Pack) *pack.Set {
 }
 
 // sourceOf is the source that o belongs to, nil when none lists it.
-func (k *Kit) sourceOf(o *source.Origin) *rules.Source {
+func (k *Compiled) sourceOf(o *source.Origin) *rules.Source {
 	if o.Spec >= 0 && o.Spec < len(k.set.Sources) {
 		return &k.set.Sources[o.Spec]
 	}

@@ -41,11 +41,11 @@ rules:
 // TestSourceOptions: what a source says about zone, proxies and writers decides
 // how its lines are read, and only its.
 func TestSourceOptions(t *testing.T) {
-	kit := kitOf(t, readerRules)
+	compiled := compiledOf(t, readerRules)
 	read := func(spec int, lines ...source.Line) (out []string) {
 		t.Helper()
 		o := &source.Origin{Name: "x", Spec: spec}
-		r, err := kit.Reader(o)
+		r, err := compiled.Reader(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,10 +93,10 @@ func TestSourceOptions(t *testing.T) {
 // TestTrustedProxyNamesTheClient: of the peers that a source trusts the header
 // counts, of others the address.
 func TestTrustedProxyNamesTheClient(t *testing.T) {
-	kit := kitOf(t, strings.Replace(readerRules, "format: combined,", `format: '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_x_forwarded_for"',`, 1))
+	compiled := compiledOf(t, strings.Replace(readerRules, "format: combined,", `format: '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_x_forwarded_for"',`, 1))
 	const request = `%s - - [20/Nov/2026:11:00:00 +0000] "GET / HTTP/1.1" 401 12 "198.51.100.9"`
 	for peer, client := range map[string]string{"10.1.2.3": "198.51.100.9", "192.0.2.7": "192.0.2.7"} {
-		want(t, peer, said(t, kit, "/srv/a.log", fmt.Sprintf(request, peer)), "20T11:00:00 http other "+client+" ")
+		want(t, peer, said(t, compiled, "/srv/a.log", fmt.Sprintf(request, peer)), "20T11:00:00 http other "+client+" ")
 	}
 }
 

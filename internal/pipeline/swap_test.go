@@ -24,11 +24,11 @@ func TestSwap(t *testing.T) {
 	if set == nil {
 		t.Fatal(problems)
 	}
-	kit, err := NewKit(set, time.UTC)
+	compiled, err := Compile(set, time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Swap(kit)
+	m.Swap(compiled)
 	want(t, "by the new pattern", take(t, m, batch(app, false, "2026-11-20T11:59:51Z h app[1]: refused 203.0.113.7")), "203.0.113.0/28 my-app 11:59:51")
 	want(t, "counted on", take(t, m, batch(auth, false, failures(3, "192.0.2.1", noon.Add(-10*time.Second))...)), "192.0.2.0/28 ssh-login 11:59:52")
 	if s := m.Stats("auth.log"); s.Lines != 6 || s.Events != 6 {

@@ -276,7 +276,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 }
 
 // settle does a step until it succeeds; a step that failed is followed by
-// standing up anew, since nobody knows how far it came.
+// standing up again, since nobody knows how far it came.
 func (r *Reconciler) settle(ctx context.Context, step func(context.Context) error) {
 	wait := minRetry
 	for ctx.Err() == nil {
@@ -330,7 +330,7 @@ func (r *Reconciler) pause(ctx context.Context, wait time.Duration) {
 			return
 		case <-r.wake:
 		}
-		_ = r.once(ctx, r.drain) // its error is known already; standing up tells whether it is gone
+		_ = r.once(ctx, r.drain) // its error is known already; standing up says whether it is gone
 		select {
 		case <-over:
 			return

@@ -146,17 +146,17 @@ func (r *replay) run(ctx context.Context) error {
 }
 
 type replay struct {
-	opt     Options
-	emit    func(Answer) error
-	each    func(*parse.Event, *source.Origin, *source.Line) error // of Read; nil: Run
-	as      int                                                    // the index of Options.As
-	tally   *tally
-	kit     *pipeline.Kit
-	machine *pipeline.Machine
-	free    chan *slot
-	sum     Summary
-	last    []Answer // of the last breach
-	err     error    // of emit or each
+	opt      Options
+	emit     func(Answer) error
+	each     func(*parse.Event, *source.Origin, *source.Line) error // of Read; nil: Run
+	as       int                                                    // the index of Options.As
+	tally    *tally
+	compiled *pipeline.Compiled
+	machine  *pipeline.Machine
+	free     chan *slot
+	sum      Summary
+	last     []Answer // of the last breach
+	err      error    // of emit or each
 }
 
 func newReplay(o Options, emit func(Answer) error) (*replay, error) {
@@ -165,11 +165,11 @@ func newReplay(o Options, emit func(Answer) error) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	kit, err := pipeline.NewKit(o.Set, o.Zone)
+	compiled, err := pipeline.Compile(o.Set, o.Zone)
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{opt: o, emit: emit, kit: kit, machine: pipeline.New(kit, pipeline.NewEngine(o.Set), led)}
+	r := &replay{opt: o, emit: emit, compiled: compiled, machine: pipeline.New(compiled, pipeline.NewEngine(o.Set), led)}
 	if o.As != "" {
 		as, ok := o.Set.SourceAs(o.As)
 		if !ok {
@@ -194,7 +194,7 @@ func newReplay(o Options, emit func(Answer) error) (*replay, error) {
 // read cuts batches into chunks and hands each to the parsers and, in order,
 // to detection.
 func (r *replay) read(ctx context.Context, work, ordered chan<- *slot) error {
-	ro := source.ReadOptions{Stdin: r.opt.Stdin, Service: r.opt.Service, Format: r.opt.Format, Stamp: r.kit.Stamps(time.Now()), As: r.opt.As, Spec: r.as, Bytes: &r.opt.Progress.Bytes}
+	ro := source.ReadOptions{Stdin: r.opt.Stdin, Service: r.opt.Service, Format: r.opt.Format, Stamp: r.compiled.Stamps(time.Now()), As: r.opt.As, Spec: r.as, Bytes: &r.opt.Progress.Bytes}
 	var known *source.Origin
 	take := func(b *source.Batch) (err error) {
 		if b.Origin != known && len(b.Lines) > 0 && b.Lines[0].Entry == nil {
@@ -202,7 +202,7 @@ func (r *replay) read(ctx context.Context, work, ordered chan<- *slot) error {
 			if known.Name != "stdin" && r.opt.As == "" {
 				known.Path = r.opt.Set.LogOf(known.Name)
 			}
-			if known.Service, err = r.kit.Identify(known, b.Lines, b.Arrival); err != nil {
+			if known.Service, err = r.compiled.Identify(known, b.Lines, b.Arrival); err != nil {
 				return err
 			}
 		}
@@ -276,7 +276,7 @@ func (r *replay) parse(work <-chan *slot) {
 		begin := time.Now()
 		s.reader = s.readers[s.part.Origin]
 		if s.reader == nil {
-			rd, err := r.kit.Reader(s.part.Origin)
+			rd, err := r.compiled.Reader(s.part.Origin)
 			if err != nil {
 				s.parsed <- err
 				continue

@@ -61,7 +61,7 @@ func Watch(ctx context.Context, o Options, report func(error), each func(*Seen) 
 		specs = append(specs, source.Spec{File: path})
 	}
 	set, err := source.New(specs, source.Options{
-		Since: o.Since, Stamp: r.kit.Stamps(time.Now()), Report: func(p source.Problem) { report(p) },
+		Since: o.Since, Stamp: r.compiled.Stamps(time.Now()), Report: func(p source.Problem) { report(p) },
 	})
 	if err != nil {
 		return err
@@ -159,10 +159,10 @@ func (w *watcher) of(b *source.Batch) (*watched, error) {
 		o.Path = w.opt.Set.LogOf(o.Name)
 	}
 	var err error
-	if o.Service, err = w.kit.Identify(o, b.Lines, b.Arrival); err != nil {
+	if o.Service, err = w.compiled.Identify(o, b.Lines, b.Arrival); err != nil {
 		return nil, err
 	}
-	reader, err := w.kit.Reader(o)
+	reader, err := w.compiled.Reader(o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Name, err)
 	}

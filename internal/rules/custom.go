@@ -149,7 +149,7 @@ func (s *Set) ReadDeny() ([]netip.Prefix, []Problem) {
 	return s.Deny.read(s.undeniable)
 }
 
-// undeniable tells why p must not be denied, "" when it may.
+// undeniable returns why p must not be denied, "" when it may.
 func (s *Set) undeniable(p netip.Prefix) string {
 	p = addr.OfPrefix(p)
 	switch {

@@ -147,7 +147,7 @@ func allIn(some, all []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// never tells why no value of the field can pass the test, "" when one can.
+// never returns why no value of the field can pass the test, "" when one can.
 func (c *Cond) never() string {
 	t := &c.test
 	if t.op == opAny {

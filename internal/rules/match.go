@@ -246,7 +246,7 @@ type weighing struct {
 	n    int
 }
 
-// Of returns what ev pours for each attempt it tells of.
+// Of returns what ev pours for each attempt that it reports.
 func (w *Weight) Of(ev *parse.Event, o *source.Origin) int {
 	n := w.Kinds[ev.Kind&7]
 	for i := range w.exact {

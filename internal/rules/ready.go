@@ -137,7 +137,7 @@ func (b *book) addSource(s Source) {
 	b.Sources = append(b.Sources, s)
 }
 
-// Waiting tells the globs of a ready rule's logs of which none exists; the
+// Waiting returns the globs of a ready rule's logs of which none exists; the
 // rule idles until they do. exists answers for one path or glob.
 func (s *Set) Waiting(exists func(glob string) bool) []string {
 	var out []string

@@ -110,7 +110,7 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// README.md tells how long the first block of a ready rule is at most.
+// README.md says how long the first block of a ready rule is at most.
 func TestFirstBlocksAreShort(t *testing.T) {
 	const longest = time.Hour
 	for _, name := range readyNames() {

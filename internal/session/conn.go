@@ -89,7 +89,7 @@ func (s *Joiner) moreOf(i int32) *more {
 	return s.more[i]
 }
 
-// forget begins connection i anew.
+// forget begins connection i again.
 func (s *Joiner) forget(i int32) {
 	c := &s.conns[i]
 	if c.is&hasMore != 0 {
@@ -98,7 +98,7 @@ func (s *Joiner) forget(i int32) {
 	*c = conn{key: c.key, at: c.at, prev: c.prev, next: c.next}
 }
 
-// tally tells how many attempts the k-th class of lines told of.
+// tally returns how many attempts the k-th class of lines told of.
 func (s *Joiner) tally(i int32, k int) (class uint8, n uint32) {
 	c := &s.conns[i]
 	switch {

@@ -71,7 +71,7 @@ func (s *Joiner) Len() int { return s.index.n }
 //     tellings of the same attempts, also when other processes tell them;
 //   - what PAM says of a connection in which somebody has logged in is 0: one
 //     module of its stack refused what the next one took;
-//   - ev.First tells whether a failure is the first that is counted of its
+//   - ev.First says whether a failure is the first that is counted of its
 //     connection;
 //   - a probe counts once a connection, and not after a failure; one that was
 //     told without the address is counted by the next line that has it;

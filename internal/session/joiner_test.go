@@ -190,7 +190,7 @@ func randomEvent(r *rand.Rand, at int64) parse.Event {
 }
 
 // TestCountIsTheLargestClass: what Join counts of a connection in all is the
-// most that one class of its lines tells of, whatever the order.
+// most that one class of its lines reports, whatever the order.
 func TestCountIsTheLargestClass(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -302,7 +302,7 @@ const (
 	utf16BE
 )
 
-// encodingOf tells the encoding of a file by its start: a byte order mark, or
+// encodingOf returns the encoding of a file by its start: a byte order mark, or
 // four characters of ASCII in UTF-16, for the mark is gone once the log was
 // truncated in place.
 func encodingOf(head []byte) encoding {

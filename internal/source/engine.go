@@ -345,7 +345,7 @@ func (e *engine) lookAtBusy() {
 	}
 }
 
-// waker tells of changes to an open file, by nxadm/tail's inotify tracker, of
+// waker reports changes to an open file, by nxadm/tail's inotify tracker, of
 // which a process has one: a single inotify instance for all files.
 //
 // The package ends the process when it can make no inotify instance, when a
@@ -354,7 +354,7 @@ func (e *engine) lookAtBusy() {
 //   - asks for an instance itself before the tracker first does,
 //   - uses the tracker alone, none of the watchers built on it,
 //   - watches /proc/self/fd/N, a name that stays good through rename, removal
-//     and lost permissions, and watches it anew after a rename,
+//     and lost permissions, and watches it again after a rename,
 //   - empties its channel at all times: the tracker waits for each of them.
 type waker struct {
 	name string

@@ -258,7 +258,7 @@ func (e *engine) look(f *follower) {
 	}
 }
 
-// find tells what the name of f leads to.
+// find returns what the name of f leads to.
 func (e *engine) find(f *follower) (finding, fileInfo, error) {
 	info, err := statPath(f.path)
 	if err == nil && !info.regular {
@@ -291,7 +291,7 @@ func (e *engine) replace(files []*segment, now time.Time) {
 	}
 }
 
-// freshen opens the file of s anew when it grew where its name leads to but
+// freshen opens the file of s again when it grew where its name leads to but
 // not where it is open: overlayfs copied it up.
 func (e *engine) freshen(f *follower, s *segment, now fileInfo) {
 	if f.wakes != byPolling {

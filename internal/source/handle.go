@@ -16,7 +16,7 @@ type handle int
 // fileID names a file on this machine as long as it exists.
 type fileID struct{ dev, ino uint64 }
 
-// fileInfo is what stat tells of a file.
+// fileInfo is what stat reports about a file.
 type fileInfo struct {
 	fileID
 	size    int64

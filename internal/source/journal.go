@@ -242,7 +242,7 @@ func startJournalctl(ctx context.Context, path string, attr *syscall.SysProcAttr
 
 // JournalRead is what ReadJournal reads.
 type JournalRead struct {
-	Match *JournalMatch // nil: what tells of logins
+	Match *JournalMatch // nil: what reports logins
 	// Since and Until bound the time of the entries; zero: no bound.
 	Since, Until time.Time
 	// Service and Spec are those of Origin.
@@ -389,7 +389,7 @@ func (m *JournalMatch) args() []string {
 // rsyslog writes to auth.log.
 const facilityAuth, facilityAuthPriv = 4, 10
 
-// authMatch selects what tells of logins: what rsyslog would write to
+// authMatch selects what reports logins: what rsyslog would write to
 // auth.log, and sshd whatever its facility. sshd-session and sshd-auth are
 // the processes of sshd since OpenSSH 9.8.
 func authMatch() *JournalMatch {
@@ -440,7 +440,7 @@ func startChild(ctx context.Context, argv []string, attr *syscall.SysProcAttr) (
 	return c, nil
 }
 
-// wait waits for the end, and tells how it ended with its last words.
+// wait waits for the end, and says how it ended with its last words.
 func (c *child) wait() error {
 	c.out.Close()
 	err := c.cmd.Wait()

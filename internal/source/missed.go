@@ -38,7 +38,7 @@ func (e *engine) addSince(f *follower, s *segment, t time.Time) bool {
 	return false
 }
 
-// reportFailed tells of each rotated file that cannot be read, once. One that is
+// reportFailed reports each rotated file that cannot be read, once. One that is
 // not finished yet most likely will be.
 func (e *engine) reportFailed(f *follower, failed []error) {
 	before := f.retry.failed

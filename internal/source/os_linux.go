@@ -17,7 +17,7 @@ import (
 const dirEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ATTRIB | unix.IN_ONLYDIR
 
-// dirWatch tells of names that come and go in directories. The tracker of
+// dirWatch reports names that come and go in directories. The tracker of
 // nxadm/tail passes on only what concerns files that are followed by name,
 // nothing of a directory, so this is an inotify instance of our own.
 type dirWatch struct {
@@ -143,7 +143,7 @@ func (d *dirWatch) dirsOf(wd int32, mask uint32) []string {
 	return dirs
 }
 
-// refresh watches dir anew: its path leads to another directory now.
+// refresh watches dir again: its path leads to another directory now.
 func (d *dirWatch) refresh(dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -203,7 +203,7 @@ func needsPolling(h handle) bool {
 	return err != nil || remoteSystems[int64(st.Type)&0xffffffff]
 }
 
-// canWatch tells why no inotify instance can be had, and nil when one can.
+// canWatch returns why no inotify instance can be had, and nil when one can.
 func canWatch() error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {

@@ -147,7 +147,7 @@ func (e *engine) reportTwin(name, before, now string) {
 	e.report(name, fmt.Errorf("in use again: %s no longer has the same lines", before))
 }
 
-// truncated starts chain[i] anew. What was unread of it may be in a copy that
+// truncated starts chain[i] again. What was unread of it may be in a copy that
 // was made first (logrotate's copytruncate), which then comes before it.
 func (e *engine) truncated(f *follower, i int) {
 	s := f.chain[i]
@@ -207,7 +207,7 @@ func (e *engine) remove(f *follower, i int, why fileEvent) {
 const maxClosed = 1024
 
 // fail gives up chain[i] after an error. The file that the name leads to is
-// opened anew with the next sweep; the rest of a rotated one is lost.
+// opened again with the next sweep; the rest of a rotated one is lost.
 func (e *engine) fail(f *follower, i int, err error) {
 	s := f.chain[i]
 	named := i == len(f.chain)-1 && s.packed == nil && f.why == nil

@@ -60,7 +60,7 @@ func TestDeletedFileIsClosedOnceQuiet(t *testing.T) {
 	r.wantTexts("new")
 }
 
-// A log that is not created anew (logrotate's nocreate) may come under its name
+// A log that is not created again (logrotate's nocreate) may come under its name
 // and be rotated away before anybody looked.
 func TestFileThatWasNeverSeenUnderItsNameIsRead(t *testing.T) {
 	dir := t.TempDir()

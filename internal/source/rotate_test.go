@@ -172,7 +172,7 @@ func testRotation(t *testing.T, rot rotation, o Options) {
 }
 
 // daemon is a real program that writes a log, and how it is told to open it
-// anew.
+// again.
 type daemon struct {
 	name, program string
 	// start starts it, writing to log, and returns what makes it write a line

@@ -397,7 +397,7 @@ func (s *segment) resumeAfter(off int64) {
 	s.tail.load(s.h, off)
 }
 
-// verify tells whether n bytes just read at the offset belong to the file
+// verify reports whether n bytes just read at the offset belong to the file
 // that was read before, and lengthens the fingerprint as long as it is short.
 func (s *segment) verify(pool *pools, n int64) error {
 	buf := pool.head()

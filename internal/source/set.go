@@ -236,7 +236,7 @@ func (s *Set) Update(specs []Spec) error {
 	return nil
 }
 
-// Status tells of every origin, and of globs that match nothing. It may be
+// Status reports every origin, and globs that match nothing. It may be
 // called at any time.
 func (s *Set) Status() []Status {
 	s.mu.Lock()

@@ -109,7 +109,7 @@ const (
 	Ended      State = "ended"
 )
 
-// Status tells of one origin.
+// Status reports one origin.
 type Status struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
@@ -173,7 +173,7 @@ func (o *Options) since(spec Spec) time.Time {
 	return o.Since
 }
 
-// check tells what is wrong with the spec by itself.
+// check returns what is wrong with the spec by itself.
 func (s Spec) check() error {
 	n := 0
 	for _, set := range []bool{s.File != "", s.Journal != nil, s.Auth, s.Stdin, s.Pipe != ""} {

@@ -1,7 +1,7 @@
 package source
 
 // What happens to a log is told by three small machines. A follower's name has
-// a nameState, which is decided anew by each look at it. The first file that is
+// a nameState, which is decided again by each look at it. The first file that is
 // opened under the name begins where its beginning says. Each file of the
 // follower's chain has a fileState, which only fileSteps changes.
 

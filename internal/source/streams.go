@@ -258,7 +258,7 @@ func readPipe(ctx context.Context, st *stream) {
 		if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 			st.wait(ctx, fmt.Errorf("reading: %w", err), pipeRetry)
 		} else {
-			sleep(ctx, defaultPoll) // the pipe was made anew
+			sleep(ctx, defaultPoll) // the pipe was made again
 		}
 	}
 }

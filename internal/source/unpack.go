@@ -67,7 +67,7 @@ func openBzip2(r io.Reader) (io.Reader, func(), error) {
 	return bzip2.NewReader(r), func() {}, nil
 }
 
-// packingOf tells how a file that begins with head is compressed, nil when it
+// packingOf returns how a file that begins with head is compressed, nil when it
 // is not.
 func packingOf(head []byte) *packing {
 	for i := range packings {

@@ -50,7 +50,7 @@ const refusedWorth = 100
 // cost is what is to be small.
 func (c *Count) cost() int { return c.Let + refusedWorth*c.Refused }
 
-// detail is what a run tells of each network, beside its sum.
+// detail is what a run reports about each network, beside its sum.
 type detail struct {
 	nets   []Result          // by span
 	before map[uint32]uint32 // attempts of an attacking source before its first block

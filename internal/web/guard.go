@@ -39,7 +39,7 @@ func (s *site) guard(next http.Handler) http.Handler {
 	})
 }
 
-// refuse tells why a request is not answered; 0: it is.
+// refuse returns why a request is not answered; 0: it is.
 func (s *site) refuse(r *http.Request) (code int, why string) {
 	switch {
 	case s.clients != nil && !s.clients.HoldsPeer(r):

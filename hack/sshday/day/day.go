@@ -12,7 +12,7 @@ import (
 
 // Write writes n lines of one day, in the form of rsyslog's traditional files,
 // by OpenSSH 9.2. 57 % of the lines come from 3000 sources, the others' sources
-// come up once; a twentieth tells of no failure by itself.
+// come up once; a twentieth reports no failure by itself.
 func Write(to io.Writer, n int) error {
 	w := bufio.NewWriterSize(to, 1<<20)
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -12,7 +12,7 @@ import (
 
 // Diff is what to do so that a wall holds what it should.
 type Diff struct {
-	Add     []firewall.Entry // missing, because the wall was flushed or made anew
+	Add     []firewall.Entry // missing, because the wall was flushed or made again
 	Refresh []firewall.Entry // held otherwise than wanted (end, action, ports)
 	Remove  []netip.Prefix   // held, but not wanted
 	ByHand  []netip.Prefix   // deleted by the administrator: to be taken as unblocked
@@ -70,7 +70,7 @@ func (l *Listing) Len() int { return l.t.Len() }
 
 // Reconcile compares what a wall was given and acknowledged with what it
 // listed, which is used up. intact is false when its List or Check said
-// ErrBroken, or when it was set up anew: then all that is missing was lost, and
+// ErrBroken, or when it was set up again: then all that is missing was lost, and
 // is to be put back. Otherwise what is missing was deleted by hand, while
 // everything else was there; unless all of several are. Blocks about to end are
 // left alone.

@@ -39,7 +39,7 @@ func key6Of(p netip.Prefix) key6 {
 	return key6{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:]), uint8(p.Bits())}
 }
 
-// get tells the kind of p.
+// get returns the kind of p.
 func (t *Table[K]) Get(p netip.Prefix) (k K, there bool) {
 	s, there := t.Slot(p)
 	if there {

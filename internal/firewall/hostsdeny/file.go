@@ -168,7 +168,7 @@ var errChanged = errors.New("changed while it was being written")
 
 // update replaces our lines by what make returns of the present ones. Nothing
 // is written when nothing differs. When somebody else writes at the same time
-// it begins anew, three times.
+// it begins again, three times.
 func (f denyFile) update(make func(denyText) []string) error {
 	var err error
 	for range 3 {

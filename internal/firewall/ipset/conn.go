@@ -217,7 +217,7 @@ func (e elem) encode(b []byte) []byte {
 	return base.Attr(b, ipsetAttrData|unix.NLA_F_NESTED, data)
 }
 
-// add adds elements or sets their timeouts anew.
+// add adds elements or sets their timeouts again.
 func (x *conn) add(ctx context.Context, set string, es ...elem) error {
 	return x.change(ctx, ipsetCmdAdd, set, es, 0)
 }
@@ -308,7 +308,7 @@ func (x *conn) sets(ctx context.Context) (map[string]setInfo, error) {
 	return sets, x.fail("listing sets", err)
 }
 
-// ipsetInfo is what the kernel tells of a set.
+// ipsetInfo is what the kernel reports about a set.
 type setInfo struct {
 	typ      string
 	v6       bool

@@ -25,7 +25,7 @@ import (
 // IPSet is the wall of sets that one iptables rule a family and kind of block
 // looks into. Sets are written by netlink, a thousand elements a message; the
 // rules by iptables, in chains of our own (NAME-SET and below), as the iptables
-// wall's are. A set that fills up is made anew at twice its size. Each set holds
+// wall's are. A set that fills up is made again at twice its size. Each set holds
 // a mark, which a flush takes with it: see ipsetMark.
 type Wall struct {
 	xt   *iptables.Wall
@@ -399,7 +399,7 @@ func (w *Wall) Teardown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Notes tells of sets that grew, and what iptables notes.
+// Notes reports sets that grew, and what iptables notes.
 func (w *Wall) Notes() []string {
 	return append(w.xt.Notes(), w.grown...)
 }

@@ -33,7 +33,7 @@ func (w *Wall) refill(ctx context.Context, set string, ps []netip.Prefix, v6 boo
 	return w.replace(ctx, set, v6, size, false, func(tmp string) error { return w.x.add(ctx, tmp, elems...) })
 }
 
-// replace makes a set anew beside the one that stands and swaps it in, so that
+// replace makes a set again beside the one that stands and swaps it in, so that
 // no packet meets less than it did.
 func (w *Wall) replace(ctx context.Context, set string, v6 bool, size int, timeouts bool, fill func(tmp string) error) error {
 	tmp := set + "-n"
@@ -101,7 +101,7 @@ func (w *Wall) ensure(ctx context.Context, k kind, n int) error {
 	return nil
 }
 
-// grow makes the set anew at a larger size, its mark included.
+// grow makes the set again at a larger size, its mark included.
 func (w *Wall) grow(ctx context.Context, k kind, size int) error {
 	set := k.set(w.name)
 	var all []elem

@@ -82,7 +82,7 @@ func (l *execList) apply(ctx context.Context, add []firewall.Entry, remove []net
 		}
 		fmt.Fprintln(&in, e.Prefix, int(max(e.Until.Sub(now), time.Second)/time.Second), e.Action, ports)
 	}
-	// Added first: of a block that is cut anew no part is open in between.
+	// Added first: of a block that is cut again no part is open in between.
 	if in.Len() > 0 {
 		if err := l.run(ctx, l.Options.Block, in.String()); err != nil {
 			return err

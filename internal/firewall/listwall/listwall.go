@@ -19,7 +19,7 @@ type lister interface {
 	setup(ctx context.Context) error
 	// apply removes and adds or refreshes. Removing the absent is no error.
 	apply(ctx context.Context, add []firewall.Entry, remove []netip.Prefix) error
-	// present tells which of the pieces are there still; the error wraps
+	// present returns which of the pieces are there still; the error wraps
 	// ErrBroken, beside the answer, when what is missing was not deleted one by one.
 	present(ctx context.Context, pieces map[netip.Prefix]firewall.Entry) (map[netip.Prefix]bool, error)
 	// teardown ends it, once all was removed.
@@ -110,7 +110,7 @@ func (w *wall) Unblock(ctx context.Context, ps []netip.Prefix) error {
 	return w.apply(ctx)
 }
 
-// List tells which blocks are wholly there.
+// List returns which blocks are wholly there.
 func (w *wall) List(ctx context.Context, emit func(firewall.Entry)) error {
 	there, err := w.l.present(ctx, w.c.pieces)
 	if err != nil && !errors.Is(err, firewall.ErrBroken) {

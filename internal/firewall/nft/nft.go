@@ -86,7 +86,7 @@ func (w *Wall) fail(doing string, err error) error {
 	return fmt.Errorf("nftables: %s: %w", doing, err)
 }
 
-// open connects once; after a failed batch anew, as answers may be under way.
+// open connects once; after a failed batch again, as answers may be under way.
 func (w *Wall) open() error {
 	if w.conn != nil {
 		return nil
@@ -142,7 +142,7 @@ func (w *Wall) flush(doing string) error {
 // Setup makes or repairs the table in one batch: there is no instant without
 // the allowlist, nor one without the blocks. A table that others gave a shape
 // in which ours cannot be laid makes it fail once; the next Setup makes the
-// table anew, without the blocks that it held.
+// table again, without the blocks that it held.
 func (w *Wall) Setup(ctx context.Context, p firewall.Policy) error {
 	if err := w.ready(ctx); err != nil {
 		return err

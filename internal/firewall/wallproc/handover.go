@@ -8,7 +8,7 @@ import (
 )
 
 // Handover returns copies of the descriptors that talk to the wall process,
-// for a program that is about to execute itself anew with fewer rights. The
+// for a program that is about to execute itself again with fewer rights. The
 // wall keeps running; the new image goes on with Resume.
 func (p *Process) Handover() (cmds, changes *os.File, err error) {
 	if cmds, err = connFile(p.cmds); err != nil {

@@ -75,7 +75,7 @@ type server struct {
 // busyEvery is how often a wall that works on an order says so.
 const busyEvery = time.Second
 
-// busy tells the client each second that the order is worked on, for as long as
+// busy reports to the client each second that the order is worked on, for as long as
 // one may take; stop ends that.
 func (s *server) busy() (stop func()) {
 	over, told := make(chan struct{}), make(chan struct{})

@@ -7,7 +7,7 @@ import (
 	"stoplog/internal/parse/scan"
 )
 
-// Ways in which ProFTPD tells of one attempt to log in.
+// How ProFTPD reports one attempt to log in.
 const (
 	proftpdLogin = 1 + iota
 	proftpdPAM

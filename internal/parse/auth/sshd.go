@@ -8,7 +8,7 @@ import (
 	"stoplog/internal/parse/scan"
 )
 
-// The ways in which OpenSSH tells of one attempt. Those from ClassOnce up are
+// The ways in which OpenSSH reports one attempt. Those from ClassOnce up are
 // told at most once a connection. Other lines of class sshdOpened begin one.
 const (
 	sshdOpened = 1

@@ -73,7 +73,7 @@ func sshdPreamble(b []byte) (user []byte, state int) {
 }
 
 // sshdConnection reads "Connection from …", which opens one when a port of
-// ours follows, and else tells why one failed; and "Could not write ident
+// ours follows, and else says why one failed; and "Could not write ident
 // string to ADDR port N".
 func sshdConnection(b []byte, ev *event.Event, pre bool) bool {
 	if rest, ok := scan.After(b, "Connection from "); ok {

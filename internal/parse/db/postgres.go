@@ -8,7 +8,7 @@ import (
 	"stoplog/internal/parse/scan"
 )
 
-// Ways in which PostgreSQL tells of one attempt; the first teaches the
+// How PostgreSQL reports one attempt; the first teaches the
 // address only.
 const (
 	postgresConnect = 1 + iota

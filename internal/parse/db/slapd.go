@@ -16,7 +16,7 @@ const (
 // slapd reads OpenLDAP's statslog (servers/slapd/connection.c, bind.c,
 // result.c): "conn=1022 fd=21 ACCEPT from IP=a:45011 (IP=0.0.0.0:636)", "conn=1022
 // op=1 BIND dn="…" method=128", "conn=1022 op=1 RESULT tag=97 err=49 text=".
-// Numbers of connections begin anew with each process.
+// Numbers of connections begin again with each process.
 func slapd(env *event.Message, msg []byte, ev *event.Event) bool {
 	m, ok := scan.After(msg, "conn=")
 	id, m, ok2 := scan.CutDigits(m)

@@ -8,7 +8,7 @@ import (
 	"stoplog/internal/parse/scan"
 )
 
-// Ways in which Dovecot tells of one attempt to log in.
+// How Dovecot reports one attempt to log in.
 const (
 	dovecotLogin = 1 + iota // the login process, at the end of a connection
 	dovecotAuth             // the auth process, with auth_verbose

@@ -29,7 +29,7 @@ func exim(env *event.Message, msg []byte, ev *event.Event) bool {
 	return true
 }
 
-// Ways in which Exim tells of one connection, where it logs process ids.
+// How Exim reports one connection, where it logs process ids.
 const (
 	eximLogin = 1 + iota
 	eximEnd

@@ -7,8 +7,8 @@ import (
 	"stoplog/internal/parse/scan"
 )
 
-// Ways in which Postfix's smtpd tells of one attempt. "connect from" begins a
-// connection anew, since a process serves one after another.
+// How Postfix's smtpd reports one attempt. "connect from" begins a
+// connection again, since a process serves one after another.
 const (
 	postfixConnect    = 1 + iota
 	postfixSASL       // the warning, one an attempt

@@ -8,7 +8,7 @@ import (
 	"stoplog/internal/parse/scan"
 )
 
-// Ways in which Asterisk tells of one attempt.
+// How Asterisk reports one attempt.
 const (
 	asteriskNotice = 1 + iota
 	asteriskSecurity

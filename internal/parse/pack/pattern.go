@@ -21,7 +21,7 @@ const (
 	endAnchor = `\s*$`
 )
 
-// pattern is one way in which a service tells of a client: an expression over
+// pattern is one way in which a service reports a client: an expression over
 // the message, or tests of the fields of a JSON or logfmt line.
 type pattern struct {
 	name                 string

@@ -46,7 +46,7 @@ type edges struct {
 // tailText bounds what is looked at for a tail.
 const tailText = 1 << 10
 
-// Shape tells the shape of a line that those packs read, by their patterns. m is
+// Shape returns the shape of a line that those packs read, by their patterns. m is
 // only lent: it keeps its Ref and Loc.
 func (s *Set) Shape(packs Pick, line []byte, m *Match) (out Shape) {
 	if len(packs) == 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // JSON reads one JSON object a line: an access log, or an application that
-// tells of a login and names the client in a field of its own.
+// reports a login and names the client in a field of its own.
 func (w *Reader) JSON(env *event.Message, line []byte, ev *event.Event) bool {
 	if len(line) == 0 || line[0] != '{' {
 		return false
@@ -174,7 +174,7 @@ func (r *entry) service(w *Reader, env *event.Message) string {
 	return w.service(env)
 }
 
-// judge decides what the record tells of; false: of nothing we know.
+// judge decides what the record reports; false: nothing we know.
 func (r *entry) judge(w *Reader, env *event.Message, ev *event.Event) bool {
 	said := event.Other
 	if !w.serves {

@@ -22,7 +22,7 @@ var unknownWords = [...]string{
 	"user not found", "unknown user", "no such user", "user does not exist", "they do not exist",
 }
 
-// said tells what the message, the error or the event's name say.
+// said returns what the message, the error or the event's name say.
 func (r *entry) said() event.Outcome {
 	for _, s := range [...]slot{slotMessage, slotError, slotEvent} {
 		if holdsAny(r.vals[s], failureWords[:]) {

@@ -62,7 +62,7 @@ func squidRequest(b []byte, ev *event.Event) {
 	setTarget(ev, url)
 }
 
-// squidJudge tells what Squid itself refused from what a server answered.
+// squidJudge distinguishes what Squid itself refused from what a server answered.
 func squidJudge(action []byte, ev *event.Event) {
 	none := scan.HasPrefix(action, "NONE")
 	denied := scan.Has(action, "DENIED")

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"stoplog/internal/atomicfile"
 )
@@ -25,21 +27,35 @@ type checked interface{ Check() error }
 
 // Read reads a file of an administrator, operator or member.
 func Read(path string, v checked) error {
-	f, err := os.Open(path)
+	b, err := read(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if fi, err := f.Stat(); err != nil || fi.Size() > maxFile {
-		return fmt.Errorf("%s: too large", path)
-	}
-	if json.NewDecoder(f).Decode(v) != nil {
+	if json.Unmarshal(b, v) != nil {
 		return fmt.Errorf("%s is damaged", path)
 	}
 	if err := v.Check(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
+}
+
+// read reads a regular file of bounded size. The user of the daemon can put anything
+// in its place, and root reads it too.
+func read(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait for its writer
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", path))
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(b) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return b, err
 }
 
 // Write writes such a file, readable by its owner alone: the owner of the file
@@ -105,8 +121,8 @@ func Leave(stateDir string) (bool, error) {
 
 // LoadCache and SaveCache keep Options.Cache in the state directory.
 func LoadCache(stateDir string) []byte {
-	b, err := os.ReadFile(filepath.Join(stateDir, CacheFile))
-	if err != nil || len(b) > maxFile {
+	b, err := read(filepath.Join(stateDir, CacheFile))
+	if err != nil {
 		return nil
 	}
 	return b

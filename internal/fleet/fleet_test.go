@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -335,6 +338,39 @@ func TestTokens(t *testing.T) {
 		if _, err := f.admin.Invite(name, "u", time.Now()); err == nil {
 			t.Errorf("a node may be called %q", name)
 		}
+	}
+}
+
+// The user of the daemon owns the state directory, where root's commands read.
+func TestReadsRegularFilesOnly(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, MemberFile)
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, CacheFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	endless := filepath.Join(dir, "endless")
+	if err := os.Symlink("/dev/zero", endless); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, path := range []string{pipe, endless, dir} {
+			if err := Read(path, &Member{}); err == nil {
+				t.Errorf("%s: read", path)
+			}
+		}
+		if b := LoadCache(dir); b != nil {
+			t.Errorf("a cache of %d bytes", len(b))
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("still reading")
 	}
 }
 

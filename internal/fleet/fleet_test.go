@@ -318,6 +318,38 @@ func TestRevokedNodeCountsForNothing(t *testing.T) {
 	}
 }
 
+// A node says itself when it joined: a revocation ends every key of its invitation,
+// and the next invitation to the name is taken.
+func TestRevokedNodeCannotJoinAgain(t *testing.T) {
+	f := newFleet("web1")
+	tok := must(f.admin.Invite("web2", "redis://h", time.Now().Add(day)))
+	n := New(Options{Member: f.members["web1"]})
+	late := must(tok.Join(tok.Expires)).Cert // the latest that its invitation allows
+	n.meet(map[string][]byte{"web2": certJSON(&late)}, nil)
+	r := map[string][]byte{"web2": must(json.Marshal(f.admin.Revoke("web2", time.Now())))}
+	n.meet(nil, r)
+	if n.publicKey("web2") != nil {
+		t.Error("a node that joined in the future is not revoked")
+	}
+	again := must(tok.Join(tok.Expires)).Cert
+	n.meet(map[string][]byte{"web2": certJSON(&again)}, nil)
+	if n.publicKey("web2") != nil {
+		t.Error("a revoked node joined again by its old invitation")
+	}
+	if l := List(f.admin.Fleet, f.admin.Public(), map[string][]byte{"web2": certJSON(&again)}, r); len(l) != 1 || l[0].Revoked.IsZero() {
+		t.Errorf("listed as %+v", l)
+	}
+	next := must(must(f.admin.Invite("web2", "redis://h", time.Now().Add(day))).Join(time.Now())).Cert
+	n.meet(map[string][]byte{"web2": certJSON(&next)}, nil)
+	if string(n.publicKey("web2")) != string(next.Key) {
+		t.Error("a new invitation is not taken")
+	}
+	n.meet(map[string][]byte{"web2": certJSON(&late)}, nil)
+	if string(n.publicKey("web2")) != string(next.Key) {
+		t.Error("the old key replaces the new one")
+	}
+}
+
 func TestTokens(t *testing.T) {
 	f := newFleet()
 	tok := must(f.admin.Invite("web1", "redis://h", time.Now().Add(time.Hour)))

@@ -18,6 +18,7 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -93,16 +94,17 @@ func (a *Admin) Check() error {
 // Certificate proves that a key is that of a node of the fleet.
 type Certificate struct {
 	Name    string    `json:"name"`
+	Invited time.Time `json:"invited"`
 	Expires time.Time `json:"expires"` // of the invitation: Joined is before it
 	Invite  []byte    `json:"invite"`  // public key of the invitation
 	ByAdmin []byte    `json:"by_admin"`
-	Joined  time.Time `json:"joined"`
-	Key     []byte    `json:"key"` // public key of the node
+	Joined  time.Time `json:"joined"` // as the node says
+	Key     []byte    `json:"key"`    // public key of the node
 	ByInv   []byte    `json:"by_invitation"`
 }
 
 // Revocation ends a node's membership. What the node says later is ignored, and
-// so is every key that joined under the name before At.
+// so is every key of an invitation to the name that was made before At.
 type Revocation struct {
 	Name string    `json:"name"`
 	At   time.Time `json:"at"`
@@ -117,6 +119,7 @@ type Token struct {
 	URL     string    `json:"url"` // of the engine, with the node's own user
 	CA      string    `json:"ca,omitempty"`
 	Seed    []byte    `json:"seed"` // of the invitation's key
+	Invited time.Time `json:"invited"`
 	Expires time.Time `json:"expires"`
 	Sig     []byte    `json:"sig"`
 }
@@ -142,10 +145,10 @@ func (a *Admin) Invite(name, url string, expires time.Time) (*Token, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	t := &Token{Fleet: a.Fleet, Admin: a.Public(), Name: name, URL: url, CA: a.CA, Seed: make([]byte, ed25519.SeedSize), Expires: expires.UTC().Truncate(time.Second)}
+	t := &Token{Fleet: a.Fleet, Admin: a.Public(), Name: name, URL: url, CA: a.CA, Seed: make([]byte, ed25519.SeedSize), Invited: time.Now().UTC(), Expires: expires.UTC().Truncate(time.Second)}
 	rand.Read(t.Seed)
 	pub := ed25519.NewKeyFromSeed(t.Seed).Public().(ed25519.PublicKey)
-	t.Sig = ed25519.Sign(a.key(), sum("invite", a.Fleet, []byte(name), instant(t.Expires), pub))
+	t.Sig = ed25519.Sign(a.key(), sum("invite", a.Fleet, []byte(name), instant(t.Invited), instant(t.Expires), pub))
 	return t, nil
 }
 
@@ -186,7 +189,7 @@ func ParseToken(s string) (*Token, error) {
 		return nil, errors.New("the fleet token is damaged or incomplete")
 	}
 	pub := ed25519.NewKeyFromSeed(t.Seed).Public().(ed25519.PublicKey)
-	if !ed25519.Verify(t.Admin, sum("invite", t.Fleet, []byte(t.Name), instant(t.Expires), pub), t.Sig) {
+	if !ed25519.Verify(t.Admin, sum("invite", t.Fleet, []byte(t.Name), instant(t.Invited), instant(t.Expires), pub), t.Sig) {
 		return nil, errors.New("the fleet token is not signed by the fleet's administrator")
 	}
 	return t, nil
@@ -213,7 +216,7 @@ func (t *Token) Join(now time.Time) (*Member, error) {
 	m := &Member{Fleet: t.Fleet, Admin: t.Admin, URL: t.URL, CA: t.CA, Seed: make([]byte, ed25519.SeedSize)}
 	rand.Read(m.Seed)
 	inv := ed25519.NewKeyFromSeed(t.Seed)
-	c := Certificate{Name: t.Name, Expires: t.Expires, Invite: inv.Public().(ed25519.PublicKey), ByAdmin: t.Sig,
+	c := Certificate{Name: t.Name, Invited: t.Invited, Expires: t.Expires, Invite: inv.Public().(ed25519.PublicKey), ByAdmin: t.Sig,
 		Joined: now.UTC().Truncate(time.Second), Key: ed25519.NewKeyFromSeed(m.Seed).Public().(ed25519.PublicKey)}
 	c.ByInv = ed25519.Sign(inv, sum("node", t.Fleet, []byte(c.Name), instant(c.Joined), c.Key))
 	m.Cert = c
@@ -234,7 +237,7 @@ func (c *Certificate) Verify(fleet ID, admin ed25519.PublicKey) error {
 	switch {
 	case CheckName(c.Name) != nil || len(c.Invite) != ed25519.PublicKeySize || len(c.Key) != ed25519.PublicKeySize:
 		return errors.New("the certificate is damaged")
-	case !ed25519.Verify(admin, sum("invite", fleet, []byte(c.Name), instant(c.Expires), c.Invite), c.ByAdmin):
+	case !ed25519.Verify(admin, sum("invite", fleet, []byte(c.Name), instant(c.Invited), instant(c.Expires), c.Invite), c.ByAdmin):
 		return fmt.Errorf("node %s was not invited to this fleet", c.Name)
 	case !ed25519.Verify(c.Invite, sum("node", fleet, []byte(c.Name), instant(c.Joined), c.Key), c.ByInv):
 		return fmt.Errorf("the key of node %s is not signed by its invitation", c.Name)
@@ -249,5 +252,12 @@ func (r *Revocation) Verify(fleet ID, admin ed25519.PublicKey) bool {
 	return ed25519.Verify(admin, sum("revoke", fleet, []byte(r.Name), instant(r.At)), r.Sig)
 }
 
-// ends reports whether the revocation ends the membership of c.
-func (r *Revocation) ends(c *Certificate) bool { return r.Name == c.Name && !c.Joined.After(r.At) }
+// ends reports whether the revocation ends the membership of c. The node chooses
+// when it says that it joined, up to the end of its invitation.
+func (r *Revocation) ends(c *Certificate) bool { return r.Name == c.Name && !c.Invited.After(r.At) }
+
+// replaces reports whether c comes after old: by a later invitation, or by the same
+// later.
+func (c *Certificate) replaces(old *Certificate) bool {
+	return cmp.Or(old.Invited.Compare(c.Invited), old.Joined.Compare(c.Joined)) < 0
+}

@@ -142,7 +142,7 @@ func (n *Node) meet(certs, revoked map[string][]byte) (changed bool) {
 		if r, ok := n.revoked[name]; ok && r.ends(&c) {
 			continue
 		}
-		if old, ok := n.certs[name]; (!ok || old.Joined.Before(c.Joined)) && len(n.certs) < maxNodes {
+		if old, ok := n.certs[name]; (!ok || c.replaces(&old)) && len(n.certs) < maxNodes {
 			n.certs[name] = c
 			changed = true
 		}

@@ -227,11 +227,11 @@ type Listed struct {
 // List verifies certificates and revocations as Members returned them, and lists
 // the nodes by name.
 func List(fleet ID, admin ed25519.PublicKey, certs, revoked map[string][]byte) (out []Listed) {
-	by := map[string]Listed{}
+	by, members := map[string]Listed{}, map[string]Certificate{}
 	for name, b := range certs {
 		var c Certificate
 		if json.Unmarshal(b, &c) == nil && c.Name == name && c.Verify(fleet, admin) == nil {
-			by[name] = Listed{Name: name, Joined: c.Joined}
+			by[name], members[name] = Listed{Name: name, Joined: c.Joined}, c
 		}
 	}
 	for name, b := range revoked {
@@ -240,7 +240,8 @@ func List(fleet ID, admin ed25519.PublicKey, certs, revoked map[string][]byte) (
 			continue
 		}
 		l := by[name]
-		if l.Name = name; !l.Joined.After(r.At) {
+		l.Name = name
+		if c, ok := members[name]; !ok || r.ends(&c) {
 			l.Revoked = r.At
 		}
 		by[name] = l

@@ -129,7 +129,7 @@ var fixes = map[string][2]string{
 	"pattern-no-ip":                 {"something bad$", `something bad (?P<ip>\S+)`},
 	"pattern-with-service":          {"{not: sshd}", "sshd"},
 	"percent":                       {"%h %l %u", `"%h %l %u"`},
-	"ports":                         {"ssh", "22"},
+	"ports":                         {"sshh", "ssh"},
 	"prefix-wider-than-floor":       {"prefix:", "floor: {ipv4: 12}\nprefix:"},
 	"regex":                         {"(?!x)", "x"},
 	"reject-in-prerouting":          {"action: reject", "action: drop"},

@@ -23,7 +23,7 @@ type Rule struct {
 	// When changes the room of strangers while a flag is raised.
 	When    []When  `key:"when" doc:"another capacity for sources that are not known-good, while a flag is raised or after a block of their prefix" eg:"{flag: captcha, capacity: 1}"`
 	Tiers   *Tiers  `key:"tiers" doc:"capacity by customer" eg:"{by: field customer, file: customers.yaml, default: free, free: {capacity: 10, leak: 6s}}"`
-	Ports   []Ports `key:"ports" doc:"ports that its blocks cover (default: all)" eg:"[80, tcp/443]"`
+	Ports   []Ports `key:"ports" doc:"ports that its blocks cover, by number or by name as in /etc/services (default: all)" eg:"[80, tcp/443, ssh]"`
 	Observe bool    // tells, does not block
 	// Pattern is the rule's own pattern, nil when it has none. Its events have
 	// the rule's name as their service.

@@ -123,8 +123,10 @@ func TestReadPrefix(t *testing.T) {
 
 func TestReadPorts(t *testing.T) {
 	for text, want := range map[string]Ports{
+		"ssh": {"", 22, 22}, "tcp/https": {"tcp", 443, 443}, "domain/udp": {"udp", 53, 53}, "pop3s": {"", 995, 995},
+		"no-such-service": {}, "ssh-http": {}, "tcp/ssh/tcp": {}, "ssh,http": {}, "sctp/ssh": {}, "-": {},
 		"22": {"", 22, 22}, "8000-8999": {"", 8000, 8999}, "udp/53": {"udp", 53, 53}, "443/tcp": {"tcp", 443, 443}, "1-65535": {"", 1, 65535},
-		"0": {}, "65536": {}, "9-8": {}, "tcp/1/udp": {}, "ssh": {}, "": {}, "-1": {}, "1-": {},
+		"0": {}, "65536": {}, "9-8": {}, "tcp/1/udp": {}, "": {}, "-1": {}, "1-": {},
 	} {
 		got, ok := readPorts(text)
 		if ok != (want != Ports{}) || ok && got != want {

@@ -376,9 +376,9 @@ func prefixList(g tags) kind {
 	})
 }
 
-var portRE = regexp.MustCompile(`^(?:(tcp|udp)/)?([0-9]{1,5})(?:-([0-9]{1,5}))?(?:/(tcp|udp))?$`)
+var portRE = regexp.MustCompile(`^(?:(tcp|udp)/)?(?:([0-9]{1,5})(?:-([0-9]{1,5}))?|([0-9-]*[A-Za-z][A-Za-z0-9-]*))(?:/(tcp|udp))?$`)
 
-// ports is 22, 8000-8999, tcp/22 or 53/udp.
+// ports is 22, 8000-8999, tcp/22, 53/udp, ssh or udp/ntp.
 func ports() kind {
 	const what = "a port"
 	s := &shape{oneOf: []*shape{{kind: "integer", min: 1, max: 65535}, {kind: "string", pattern: portRE.String()}}, what: what}
@@ -389,16 +389,25 @@ func ports() kind {
 		}
 		p, ok := readPorts(t)
 		if !ok {
-			c.fail(n, "22, 8000-8999 or udp/53", "expected a port, not %q", clip(t))
+			c.fail(n, "22, 8000-8999, udp/53 or ssh", "expected a port, or a name in /etc/services, not %q", clip(t))
 		}
 		return p, ok
 	})
 }
 
+// readPorts reads ports. A name is as if its number stood there, which is that
+// of TCP unless the protocol is named or the service has none.
 func readPorts(t string) (Ports, bool) {
 	m := portRE.FindStringSubmatch(t)
-	if m == nil || m[1] != "" && m[4] != "" {
+	if m == nil || m[1] != "" && m[5] != "" {
 		return Ports{}, false
+	}
+	if proto := m[1] + m[5]; m[4] != "" {
+		p, err := net.LookupPort(cmp.Or(proto, "tcp"), m[4]) // asks no resolver: a service's name
+		if err != nil && proto == "" {
+			p, err = net.LookupPort("udp", m[4])
+		}
+		return Ports{Proto: proto, From: uint16(p), To: uint16(p)}, err == nil && p > 0
 	}
 	lo, _ := strconv.Atoi(m[2])
 	hi := lo
@@ -408,7 +417,7 @@ func readPorts(t string) (Ports, bool) {
 	if lo < 1 || hi < lo || hi > 65535 {
 		return Ports{}, false
 	}
-	return Ports{Proto: m[1] + m[4], From: uint16(lo), To: uint16(hi)}, true
+	return Ports{Proto: m[1] + m[5], From: uint16(lo), To: uint16(hi)}, true
 }
 
 // maxGuarded is as many ports as a block can have.

@@ -3,7 +3,6 @@ package cmd
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,7 +24,7 @@ func printer(e *env, w *bufio.Writer, fields bool) func(n int, ev *parse.Event, 
 			return err
 		}
 	}
-	paint := isTerminal(e.out) && os.Getenv("NO_COLOR") == ""
+	paint := e.paint()
 	return func(n int, ev *parse.Event, _ []byte) error {
 		text := eventText(n, ev, paint)
 		if fields {
@@ -34,15 +33,6 @@ func printer(e *env, w *bufio.Writer, fields bool) func(n int, ev *parse.Event, 
 		_, err := w.WriteString(text)
 		return err
 	}
-}
-
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	fi, err := f.Stat()
-	return err == nil && fi.Mode()&os.ModeCharDevice != 0
 }
 
 // appendEvent writes the stable shape of `parse --json` and a newline.

@@ -33,6 +33,7 @@ func exportCmd(e *env) *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return runExport(c.Context(), e, o) },
 	}
 	c.Flags().StringVar(&o.format, "format", "plain", "one of the formats above")
+	give(c, "format", exportFormats, e)
 	c.Flags().StringVar(&o.file, "file", "", "write to this file instead of standard output: replaced atomically, and only when the list changed")
 	c.Flags().IntVar(&o.cap, "cap", 0, "maximum number of prefixes, keeping those that end last; -1: no limit (default: depends on the format)")
 	c.Flags().StringVar(&o.ports, "ports", "", "list blocks that close one of these ports as whole ones, such as 22,8000-8999 (default: 80,443 in formats of web servers)")

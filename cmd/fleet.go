@@ -305,7 +305,7 @@ its user on the engine is removed. The node can join again with a new token.`,
 		return nil
 	}
 	adminFlag(c, &admin)
-	return c
+	return arguments(e, c, 1, fleetNodes)
 }
 
 func fleetLeave(e *env) *cobra.Command {

@@ -35,6 +35,8 @@ func listCmd(e *env) *cobra.Command {
 	})
 	c.Flags().StringVar(&o.sort, "sort", "until", "sort by until, since, prefix, rule or count")
 	c.Flags().StringVar(&o.rule, "rule", "", "only blocks by this rule")
+	complete(c, "sort", "until", "since", "prefix", "rule", "count")
+	give(c, "rule", liveRules, e)
 	c.Flags().StringVar(&o.in, "in", "", "only blocks that overlap this address or prefix")
 	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "refresh every second until ^C")
 	return c
@@ -69,7 +71,11 @@ func runList(ctx context.Context, e *env, o listOptions) error {
 		if e.json {
 			return jsonLines(w, bs)
 		}
-		return printBlocks(w, bs, time.Now(), width(e.out))
+		columns := width(e.out)
+		if o.watch {
+			return printBlocks(w, bs, time.Now(), columns)
+		}
+		return e.long(ctx, func(w io.Writer) error { return printBlocks(w, bs, time.Now(), columns) })
 	}
 	if o.watch {
 		return watch(ctx, e, show)
@@ -199,7 +205,7 @@ func historyCmd(e *env) *cobra.Command {
 	})
 	c.Flags().StringVar(&since, "since", "", "only entries of the last 24h, 7d, …")
 	c.Flags().IntVar(&limit, "limit", 100, "maximum number of entries")
-	return c
+	return arguments(e, c, 1, blockedPrefixes)
 }
 
 func runHistory(ctx context.Context, e *env, q control.HistoryQuery) error {
@@ -212,7 +218,7 @@ func runHistory(ctx context.Context, e *env, q control.HistoryQuery) error {
 	if e.json {
 		return jsonLines(e.out, as)
 	}
-	return printHistory(e.out, as, time.Now(), width(e.out))
+	return e.long(ctx, func(w io.Writer) error { return printHistory(w, as, time.Now(), width(e.out)) })
 }
 
 func printHistory(w io.Writer, as []control.AuditEntry, now time.Time, columns int) error {
@@ -250,8 +256,9 @@ changed; without a daemon, or with --config, they are empty.`,
 	c.Flags().StringVar(&o.text, "line", "", "the log line to follow; - reads it from standard input")
 	c.Flags().StringVar(&o.config, "config", "", "with --line: use this rules file instead of asking the daemon")
 	c.Flags().StringVar(&o.service, "service", "", "with --line: the service that wrote it (sshd, postfix…)")
+	give(c, "service", services, e)
 	c.Flags().StringVar(&o.source, "source", "", "with --line: the file it would be in, to use the settings of that source")
-	return c
+	return arguments(e, c, 1, blockedPrefixes)
 }
 
 func runExplain(ctx context.Context, e *env, addr string) error {
@@ -268,7 +275,7 @@ func runExplain(ctx context.Context, e *env, addr string) error {
 	if e.json {
 		return jsonLines(e.out, []control.Explanation{x})
 	}
-	return printExplanation(e.out, x, time.Now(), width(e.out))
+	return e.long(ctx, func(w io.Writer) error { return printExplanation(w, x, time.Now(), width(e.out)) })
 }
 
 func printExplanation(w io.Writer, x control.Explanation, now time.Time, columns int) error {

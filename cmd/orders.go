@@ -130,7 +130,7 @@ it needs --yes.
 	c.Flags().BoolVar(&all, "all", false, "lift every block")
 	c.Flags().StringVar(&f.reason, "reason", "", "reason, for the audit trail")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask, however many blocks are lifted")
-	return c
+	return arguments(e, c, 0, blockedPrefixes)
 }
 
 // Bounds of the targets of one command.
@@ -316,7 +316,7 @@ func allowCmd(e *env) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return runAllowList(c.Context(), e) },
 	})
-	c.AddCommand(add, remove, list)
+	c.AddCommand(add, arguments(e, remove, 0, allowedByHand), list)
 	return c
 }
 
@@ -366,7 +366,7 @@ func flagCmd(e *env) *cobra.Command {
 			return runFlag(c.Context(), e, control.FlagOrder{Name: args[0]}, (*control.Client).ClearFlag)
 		},
 	})
-	c.AddCommand(list, set, clearc)
+	c.AddCommand(list, set, arguments(e, clearc, 1, raisedFlags))
 	return c
 }
 

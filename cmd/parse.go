@@ -38,6 +38,7 @@ Lines that are not understood are counted on standard error, grouped by shape.`,
 		RunE: func(c *cobra.Command, args []string) error { return runParse(c.Context(), e, o, args) },
 	})
 	c.Flags().StringVar(&o.service, "service", "", "the service that wrote the lines (sshd, postfix…), tried first")
+	give(c, "service", services, e)
 	c.Flags().StringVar(&o.format, "format", "auto", "the format of access logs")
 	c.Flags().StringVar(&o.zone, "zone", "", "time zone of timestamps without one (default: the machine's)")
 	c.Flags().BoolVar(&o.fields, "fields", false, "also print every other field that a rule can match, and the message")

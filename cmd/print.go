@@ -4,15 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/charmbracelet/x/term"
 
 	"stoplog/internal/rules"
 )
@@ -106,19 +103,6 @@ func fitted(w io.Writer, header []string, rows [][]string, columns int) error {
 		}
 	}
 	return table(w, strings.Join(header, "\t"), rows)
-}
-
-// width is that of the terminal, 0 when w is none.
-func width(w any) int {
-	f, ok := w.(*os.File)
-	if !ok || !isTerminal(w) {
-		return 0
-	}
-	n, _, err := term.GetSize(f.Fd())
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // shortStamp is local time; on another day than now it has the date, in

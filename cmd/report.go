@@ -61,7 +61,7 @@ func runReport(ctx context.Context, e *env, o reportOptions) error {
 	if e.json {
 		return jsonLines(e.out, []tally{t})
 	}
-	return printReport(e.out, t)
+	return e.long(ctx, func(w io.Writer) error { return printReport(w, t, width(e.out)) })
 }
 
 // auditSince gets the audit trail from the daemon or from a folder; partial
@@ -84,7 +84,8 @@ func auditSince(ctx context.Context, e *env, state string, since time.Time) (as 
 	return as, len(as) == maxRead, err
 }
 
-func printReport(w io.Writer, t tally) error {
+// printReport prints tables of so many columns of characters (0: any number).
+func printReport(w io.Writer, t tally, columns int) error {
 	fmt.Fprintf(w, "%s to %s: %s, %d of them by hand\n", stamp(t.Since), stamp(t.Until), plural(t.Blocks, "block"), t.ByHand)
 	if t.Partial {
 		fmt.Fprintln(w, "Older entries were left out; --state DIR reads all of them.")
@@ -96,7 +97,7 @@ func printReport(w io.Writer, t tally) error {
 	}
 	rows := make([][]string, len(t.Days))
 	for i, d := range t.Days {
-		rows[i] = []string{d.Day, fmt.Sprint(d.Blocks), fmt.Sprint(d.Unblocks), fmt.Sprint(d.Told), bars(d.Blocks, most, 40)}
+		rows[i] = []string{d.Day, fmt.Sprint(d.Blocks), fmt.Sprint(d.Unblocks), fmt.Sprint(d.Told), bars(d.Blocks, most, room(columns, 40, 10, 6, 8, 4))}
 	}
 	if err := table(w, "DAY\tBLOCKS\tUNBLOCKS\tTOLD\t", rows); err != nil {
 		return err
@@ -110,19 +111,35 @@ func printReport(w io.Writer, t tally) error {
 			continue
 		}
 		fmt.Fprintln(w)
-		if err := table(w, x.head+"\tBLOCKS\tPREFIXES\tEVENTS\tLAST\t", countRows(x.cs)); err != nil {
+		if err := table(w, x.head+"\tBLOCKS\tPREFIXES\tEVENTS\tLAST\t", countRows(x.cs, columns)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func countRows(cs []count) [][]string {
+func countRows(cs []count, columns int) [][]string {
+	name := 6
+	for _, c := range cs {
+		name = max(name, len([]rune(cell(c.Name, 48))))
+	}
 	rows := make([][]string, len(cs))
 	for i, c := range cs {
-		rows[i] = []string{cell(c.Name, 48), fmt.Sprint(c.Blocks), fmt.Sprint(c.Prefixes), fmt.Sprint(c.Events), stamp(c.Last), bars(c.Blocks, cs[0].Blocks, 20)}
+		rows[i] = []string{cell(c.Name, 48), fmt.Sprint(c.Blocks), fmt.Sprint(c.Prefixes), fmt.Sprint(c.Events), stamp(c.Last), bars(c.Blocks, cs[0].Blocks, room(columns, 20, name, 6, 8, 6, len(stamp(c.Last))))}
 	}
 	return rows
+}
+
+// room is what columns of these widths, two apart, leave of the screen for a
+// bar, at most so much and at least one.
+func room(columns, most int, widths ...int) int {
+	if columns == 0 {
+		return most
+	}
+	for _, n := range widths {
+		columns -= n + 2
+	}
+	return max(1, min(most, columns))
 }
 
 // bars draws n of most in eighths of a character, at least one when n is any.

@@ -57,6 +57,7 @@ type env struct {
 	in      io.Reader
 	socket  string
 	json    bool
+	screen  screenFlags
 	// asked gets the signals that ask to end, from before ctx knows of them:
 	// between a signal and the end of ctx goroutines have to run.
 	asked chan os.Signal
@@ -126,6 +127,7 @@ Exit status: 0 success, 1 failure, 2 wrong usage, 3 mistakes in the rules,
 	}
 	root.SetVersionTemplate("stoplog {{.Version}}\n")
 	root.PersistentFlags().StringVar(&e.socket, "socket", cmp.Or(os.Getenv(socketEnv), control.DefaultSocket), "the daemon's control socket; "+socketEnv+" sets the default")
+	e.screen.add(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{exitUsage, err} })
 	root.AddCommand(append(commands(e), extra(e)...)...)
 	for _, c := range root.Commands() {

@@ -14,7 +14,7 @@ import (
 )
 
 func statusCmd(e *env) *cobra.Command {
-	return withJSON(e, &cobra.Command{
+	c := withJSON(e, &cobra.Command{
 		Use:   "status [RULE]",
 		Short: "Show the daemon's state, or that of one rule: sources, rules, firewall, problems",
 		Long: `Show the daemon's state: its sources, rules, firewall and problems. With the
@@ -28,6 +28,7 @@ name of a rule (an imported jail's is the same), show what it matched and blocks
 			return runStatus(c.Context(), e)
 		},
 	})
+	return arguments(e, c, 1, liveRules)
 }
 
 func runStatus(ctx context.Context, e *env) error {
@@ -40,7 +41,7 @@ func runStatus(ctx context.Context, e *env) error {
 	if e.json {
 		return jsonLines(e.out, []control.Status{s})
 	}
-	return printStatus(e.out, s, time.Now())
+	return e.long(ctx, func(w io.Writer) error { return printStatus(w, s, time.Now()) })
 }
 
 func printStatus(w io.Writer, s control.Status, now time.Time) error {

@@ -19,8 +19,8 @@ func topCmd(e *env) *cobra.Command {
 		Use:   "top",
 		Short: "Show a live view of rates, blocks and buckets",
 		Long: `Show a live view of rates, newest blocks and fullest buckets. Tab switches lists,
-arrow keys select a row; u unblocks it, b blocks it, a allows it, after you
-confirm with Enter. / searches the blocks, q quits.`,
+arrow keys select a row, and Enter shows all about it; u unblocks it, b blocks
+it, a allows it, after you confirm with Enter. / searches the blocks, q quits.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runTop(c.Context(), e) },
 	}
@@ -48,6 +48,7 @@ type topDoor interface {
 	Status(context.Context) (control.Status, error)
 	Live(context.Context) (control.Live, error)
 	Find(context.Context, control.BlockQuery) (control.BlockPage, error)
+	Explain(context.Context, string) (control.Explanation, error)
 	Block(context.Context, control.Order) (control.Answer, error)
 	Unblock(context.Context, control.Order) (control.Answer, error)
 	Allow(context.Context, control.Order) (control.Answer, error)
@@ -71,6 +72,8 @@ type top struct {
 	prompt        string // what is being typed: "block", "unblock", "allow", "search", or ""
 	input         []rune
 	notice        string
+	story         []string // of the prefix that is shown alone; nil: none is
+	from          int      // its first line on the screen
 }
 
 // topSeen is what the daemon said last.
@@ -82,7 +85,11 @@ type topSeen struct {
 }
 
 type (
-	topTick struct{}
+	topTick  struct{}
+	topStory struct {
+		x   control.Explanation
+		err error
+	}
 	topDone struct {
 		answer control.Answer
 		err    error
@@ -125,6 +132,12 @@ func (m top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		m.row = max(0, min(m.row, m.rows()-1))
 		return m, tea.Tick(topEvery, func(time.Time) tea.Msg { return topTick{} })
+	case topStory:
+		if msg.err != nil {
+			m.notice = msg.err.Error()
+		} else {
+			m.story, m.from = storyLines(msg.x, m.width), 0
+		}
 	case topTick:
 		return m, m.look
 	case topDone:
@@ -139,6 +152,9 @@ func (m top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.KeyPressMsg:
 		if m.prompt != "" {
 			return m.typed(msg)
+		}
+		if m.story != nil {
+			return m.read(msg)
 		}
 		return m.key(msg)
 	}
@@ -187,6 +203,15 @@ func (m top) key(k tea.KeyPressMsg) (top, tea.Cmd) {
 		m.row = 0
 	case "end", "G":
 		m.row = max(0, m.rows()-1)
+	case "enter":
+		if p := m.chosen(); p != "" {
+			return m, func() tea.Msg {
+				ctx, cancel := m.ask()
+				defer cancel()
+				x, err := m.door.Explain(ctx, p)
+				return topStory{x, err}
+			}
+		}
 	case "b":
 		m = m.begin("block", m.chosen()+" ")
 	case "u":
@@ -200,6 +225,31 @@ func (m top) key(k tea.KeyPressMsg) (top, tea.Cmd) {
 			m.search = ""
 			return m, nil
 		}
+	}
+	return m, nil
+}
+
+// read takes a key while a story is shown.
+func (m top) read(k tea.KeyPressMsg) (top, tea.Cmd) {
+	page := max(1, m.height-2)
+	last := max(0, len(m.story)-page)
+	switch k.String() {
+	case "ctrl+c":
+		return m, tea.Quit
+	case "esc", "q", "enter", "left", "backspace":
+		m.story = nil
+	case "up", "k":
+		m.from = max(0, m.from-1)
+	case "down", "j":
+		m.from = min(last, m.from+1)
+	case "pgup":
+		m.from = max(0, m.from-page)
+	case "pgdown", "space", " ":
+		m.from = min(last, m.from+page)
+	case "home", "g":
+		m.from = 0
+	case "end", "G":
+		m.from = last
 	}
 	return m, nil
 }

@@ -44,6 +44,14 @@ func (f *fakeDoor) Allow(_ context.Context, o control.Order) (control.Answer, er
 	return f.gave("allow", o)
 }
 
+func (f *fakeDoor) Explain(_ context.Context, target string) (control.Explanation, error) {
+	x := control.Explanation{Addr: strings.TrimSuffix(target, "/28"), Prefix: target, Blocked: f.blocks[:1]}
+	for i := range 40 {
+		x.Advice = append(x.Advice, fmt.Sprint("advice ", i, "\x1b[31m"))
+	}
+	return x, f.err
+}
+
 func fullDoor() *fakeDoor {
 	now := time.Now()
 	f := &fakeDoor{status: control.Status{State: "ok", Started: now.Add(-time.Hour), Lines: 7, Events: 5}}
@@ -207,5 +215,39 @@ func TestTopWithoutAnswer(t *testing.T) {
 func TestTopWantsATerminal(t *testing.T) {
 	if code, _, errs := run(t, "", "top"); code != exitUsage || !strings.Contains(errs, "terminal") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// TestTopStory: Enter shows all about the chosen row, and esc leads back.
+func TestTopStory(t *testing.T) {
+	f := fullDoor()
+	m := newTop(t.Context(), f)
+	m.width, m.height = 200, 20
+	step := func(msg tea.Msg) {
+		t.Helper()
+		x, cmd := m.Update(msg)
+		m = x.(top)
+		if k, ok := msg.(tea.KeyPressMsg); ok && k.Code == tea.KeyEnter && cmd != nil {
+			x, _ = m.Update(cmd())
+			m = x.(top)
+		}
+	}
+	step(m.look())
+	step(tea.KeyPressMsg{Code: tea.KeyDown})
+	step(tea.KeyPressMsg{Code: tea.KeyEnter})
+	text := m.text()
+	if !strings.Contains(text, "192.0.1.0/28 is blocked") || strings.Contains(text, "NEWEST BLOCKS") || strings.Contains(text, "\x1b[31m") {
+		t.Fatalf("the story of the second row:\n%s", text)
+	}
+	if n := strings.Count(text, "\n") + 1; n > 20 {
+		t.Errorf("%d lines on a screen of 20", n)
+	}
+	step(tea.KeyPressMsg{Code: tea.KeyEnd})
+	if text := m.text(); !strings.Contains(text, "advice 39") {
+		t.Errorf("the end is not shown:\n%s", text)
+	}
+	step(tea.KeyPressMsg{Code: tea.KeyEscape})
+	if !strings.Contains(m.text(), "NEWEST BLOCKS") {
+		t.Error("esc does not lead back")
 	}
 }

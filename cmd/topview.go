@@ -26,6 +26,9 @@ func (m top) View() tea.View {
 
 // text has never more lines or columns than the terminal.
 func (m top) text() string {
+	if m.story != nil {
+		return m.storyText()
+	}
 	now := m.seen.live.Now
 	if now.IsZero() {
 		now = time.Now()
@@ -42,6 +45,29 @@ func (m top) text() string {
 	}
 	lines = append(lines[:min(len(lines), max(0, m.height-2))], m.bottom()...)
 	return strings.Join(lines, "\n")
+}
+
+// storyLines are all that is known of a prefix, cut to so many columns.
+func storyLines(x control.Explanation, columns int) []string {
+	var b strings.Builder
+	if err := printExplanation(&b, x, time.Now(), columns); err != nil {
+		return []string{err.Error()}
+	}
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = cell(lines[i], columns)
+	}
+	return lines
+}
+
+func (m top) storyText() string {
+	page := max(1, m.height-2)
+	lines := append([]string{}, m.story[min(m.from, len(m.story)):min(m.from+page, len(m.story))]...)
+	for len(lines) < page {
+		lines = append(lines, "")
+	}
+	lines[0] = sgrBold + cell(lines[0], m.width) + sgrOff
+	return strings.Join(append(lines, "", cell("↑↓ scroll  esc back", m.width)), "\n")
 }
 
 // head returns how the daemon is, and the rates.
@@ -134,7 +160,7 @@ func (m top) list(here bool, rows []string, n int) []string {
 
 // bottom is what is being typed or was said, and the keys.
 func (m top) bottom() []string {
-	keys := "tab other list  ↑↓ choose  u unblock  b block  a allow  / search  q quit"
+	keys := "tab other list  ↑↓ choose  enter all about it  u unblock  b block  a allow  / search  q quit"
 	line := cell(m.notice, m.width)
 	if m.prompt != "" {
 		wants := map[string]string{"block": "ADDR [TIME] [REASON]", "unblock": "ADDR", "allow": "ADDR [TIME] [REASON]", "search": "address or words"}[m.prompt]

@@ -47,6 +47,7 @@ match.`,
 	f.StringVar(&o.config, "config", "", "rules file (default "+DefaultRules+", or the built-in rules)")
 	f.StringSliceVar(&o.rules, "rule", nil, "only events that this rule counts")
 	f.StringSliceVar(&o.services, "service", nil, "only events of this service")
+	give(c, "service", services, e)
 	f.StringSliceVar(&o.outcomes, "outcome", nil, "only events with this outcome: failure, success or other")
 	f.StringVar(&o.match, "match", "", "only events that meet these conditions, written like the match of a rule")
 	f.BoolVar(&o.all, "all", false, "also show all other lines, without colour")
@@ -103,7 +104,7 @@ type view struct {
 }
 
 func newView(e *env, o watchOptions, set *rules.Set) (*view, error) {
-	v := &view{o: o, w: bufio.NewWriterSize(e.out, 64<<10), json: e.json, paint: isTerminal(e.out) && os.Getenv("NO_COLOR") == ""}
+	v := &view{o: o, w: bufio.NewWriterSize(e.out, 64<<10), json: e.json, paint: e.paint()}
 	v.p = replayPrinter(v.w, e.json)
 	var names []string
 	for _, r := range set.Rules {

@@ -109,3 +109,16 @@ func Known(service string) bool {
 	packs, err := pack.Builtin()
 	return err == nil && packs.Named(service) != nil
 }
+
+// Raw is which text of clients the service of that name writes into a log file with
+// its line breaks, so that any client can forge records there; "" when none is known.
+func Raw(service string) string {
+	packs, err := pack.Builtin()
+	if err != nil {
+		return ""
+	}
+	if p := packs.Pack(service); p != nil {
+		return p.Raw()
+	}
+	return ""
+}

@@ -315,6 +315,9 @@ func (c *checker) lintSet(b *book) {
 			c.warn(s.Line, 1, "service: http, or format: …", "source %s has no service and no format: only lines with syslog headers, and patterns of rules, are read there", s.Path)
 		}
 		c.lintOwnSource(b, s)
+		if w := s.Writer(s.Path); s.Ready == "" && s.Kind == File && parse.Raw(w) != "" {
+			c.warn(s.Line, 1, "let "+w+" log to syslog, and leave out this source", "any client can forge records in %s: %s writes %s with their line breaks into a file", clip(s.Path), w, parse.Raw(w))
+		}
 	}
 	if len(b.Rules) == 0 {
 		c.warn(whole.Line, whole.Column, "use: auto", "there are no rules: nothing is blocked")

@@ -105,6 +105,7 @@ func TestEveryMistakeIsTold(t *testing.T) {
 // write: the first text becomes the second.
 var fixes = map[string][2]string{
 	"block-without-source":          {"key: user", "key: user, then: [{flag: suspect, for: 1h}]"},
+	"warn-raw-source":               {"- {file: /var/log/mumble-server/mumble-server.log, service: murmur}\n", ""},
 	"boolean-yes":                   {"yes", "true"},
 	"client-header":                 {`"X-Real-IP: "`, "x-forwarded-for"},
 	"colon":                         {"a: b", `"a: b"`},

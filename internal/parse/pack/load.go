@@ -43,7 +43,7 @@ func (l *loader) addf(n *yaml.Node, format string, args ...any) {
 	l.add(n, fmt.Sprintf(format, args...))
 }
 
-var packKeys = []string{"name", "origin", "programs", "logs", "syslog_only", "informs", "one_line", "patterns", "samples", "ignores", "hostile"}
+var packKeys = []string{"name", "origin", "programs", "logs", "syslog_only", "informs", "one_line", "raw", "patterns", "samples", "ignores", "hostile"}
 
 // pack reads the whole file.
 func (l *loader) pack(data []byte) *Pack {
@@ -94,6 +94,10 @@ func (l *loader) packKey(p *Pack, key string, v *yaml.Node) {
 	case "one_line":
 		if p.oneLine = l.str(v); len(p.oneLine) < 8 {
 			l.add(v, "one_line says why no record holds a line break that a client sent")
+		}
+	case "raw":
+		if p.raw = l.str(v); len(p.raw) < 8 {
+			l.add(v, "raw says which text of clients the log file holds with its line breaks")
 		}
 	case "patterns":
 		l.items(v, func(n *yaml.Node) { p.patterns = append(p.patterns, l.pattern(n)) })

@@ -85,6 +85,7 @@ type Pack struct {
 	informs  bool   // its events are reported, and count toward no block
 	tagOnly  bool   // never sniffed in a line without a tag
 	oneLine  string // why no record of it holds a client's line break; "": it may
+	raw      string // what a log file holds of clients' text that nothing guards; "": nothing known
 	patterns []*pattern
 	samples  []sample
 	ignores  []string
@@ -103,6 +104,13 @@ type sample struct {
 // unless a source names the service.
 func (p *Pack) SyslogOnly() bool { return p.tagOnly }
 
+// Raw is which text of clients the service writes into its log file with its line
+// breaks, in records that no pattern reads; "" when none is known.
+func (p *Pack) Raw() string {
+	p.pattern(0)
+	return p.raw
+}
+
 // Name is the service that events of the pack carry.
 func (p *Pack) Name() string { return p.name }
 
@@ -118,7 +126,7 @@ func (p *Pack) pattern(i int) *pattern {
 	p.once.Do(func() {
 		if p.data != nil {
 			d := p.data()
-			p.patterns, p.oneLine = d.patterns, d.oneLine
+			p.patterns, p.oneLine, p.raw = d.patterns, d.oneLine, d.raw
 		}
 	})
 	if i >= len(p.patterns) {

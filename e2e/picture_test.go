@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"html"
 	"math/rand/v2"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,6 +126,9 @@ func TestBusyPage(t *testing.T) {
 	p.out.waitFor(t, "caught up")
 	p.token = strings.TrimSpace(lastLine(p.ask(t, "token", "add", "anna", "--config", p.config, "--state", filepath.Join(p.dir, "state"))))
 	p.fails(t, "192.0.2.7")
+	if pictures != "" {
+		p.terminal(t, br)
+	}
 	for _, width := range []int64{390, 768, 1440, 2560} {
 		for _, theme := range []string{"light", "dark"} {
 			look := []step{chromedp.EmulateViewport(width, max(844, width*9/16))}
@@ -147,6 +153,18 @@ func TestBusyPage(t *testing.T) {
 			b.mu.Unlock()
 		}
 	}
+}
+
+// terminal draws what commands print as a terminal shows it.
+func (p *pageRun) terminal(t *testing.T, br context.Context) {
+	t.Helper()
+	var text strings.Builder
+	for _, args := range [][]string{{"list", "--rule", "mail-login"}, {"explain", "203.0.113.199"}} {
+		fmt.Fprintf(&text, "$ stoplog %s\n%s\n", strings.Join(args, " "), p.ask(t, args...))
+	}
+	page := "<body style='margin:0;background:#101418;color:#e8ecf0'><pre style='margin:0;padding:24px;font:14px/1.4 monospace;white-space:pre-wrap'>" + html.EscapeString(text.String())
+	b := open(t, br, "data:", chromedp.EmulateViewport(1200, 500), chromedp.Navigate("data:text/html;charset=utf-8,"+url.PathEscape(page)))
+	picture(t, b, "terminal")
 }
 
 func picture(t *testing.T, b *tab, name string) {

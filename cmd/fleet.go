@@ -369,7 +369,7 @@ func printFleet(e *env, f *fleet.Status) error {
 		if n.Refused > 0 {
 			note = strings.TrimPrefix(fmt.Sprintf("%s; %d refused: %s", note, n.Refused, n.Why), "; ")
 		}
-		rows = append(rows, []string{n.Name, last, n.Lag.Round(time.Millisecond).String(), n.Skew.Round(time.Millisecond).String(), fmt.Sprint(n.Keys), plain(note)})
+		rows = append(rows, []string{n.Name, last, n.Lag.Round(time.Millisecond).String(), n.Skew.Round(time.Millisecond).String(), fmt.Sprint(n.Keys), cell(note, 200)})
 	}
 	return table(e.out, "NODE\tLAST\tLAG\tSKEW\tPREFIXES\tNOTE", rows)
 }
@@ -380,7 +380,7 @@ func fleetLines(f *fleet.Status) []string {
 	if !f.Connected {
 		state = "going on alone"
 		if f.Error != "" {
-			state += " since " + stamp(f.Since) + ": " + plain(f.Error)
+			state += " since " + stamp(f.Since) + ": " + cell(f.Error, 300)
 		}
 	}
 	lines := []string{

@@ -548,3 +548,29 @@ func TestFailover(t *testing.T) {
 		c.awaitBlocked(t, prefix(i))
 	}
 }
+
+// A node may write entries of any size into its stream; the others take no more
+// than they can hold, and go on.
+func TestHugeEntriesHarmNobody(t *testing.T) {
+	c := startCluster(t, 3)
+	m := c.members["web0"]
+	v := must(Dial(m.URL, m.CA, m.Fleet))
+	defer v.Close()
+	huge := make([]byte, 16<<20)
+	for i := range 20 {
+		must(v.Send(t.Context(), "web0", huge))
+		if i == 5 { // not so large yet that the stream is left out
+			other := c.members["web1"]
+			r := must(Dial(other.URL, other.CA, other.Fleet))
+			if _, err := r.Receive(t.Context(), map[string]string{"web0": "0"}, time.Second, func(Received) {}); err == nil {
+				t.Error("96 MB are read at once")
+			}
+			r.Close()
+		}
+	}
+	c.nodes[1].fails(prefix(1), 3)
+	c.nodes[2].fails(prefix(1), 3)
+	for _, n := range c.nodes[1:] {
+		await(t, n.Name()+" to block", func() bool { return n.blocked(prefix(1)) && n.Status().Connected })
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -64,6 +65,37 @@ type Received struct {
 type Valkey struct {
 	client valkey.Client
 	fleet  ID
+	// room is how many bytes may still arrive before the next Receive: whoever may
+	// write to a stream chooses the size of what is in it.
+	room *atomic.Int64
+	// large are the nodes whose streams are left out, as measured at sized.
+	large map[string]bool
+	sized time.Time
+}
+
+const (
+	// maxArrival bounds what the engine may send between two calls of Receive.
+	maxArrival = 64 << 20
+	// maxSize is the size from which on a node's stream is left out.
+	maxSize = 256 << 20
+	// sizeEvery is how often streams are measured.
+	sizeEvery = time.Minute
+)
+
+var errArrival = errors.New("the engine sends more than 64 MB at once")
+
+// boundedConn is a connection that fails once more arrived than there is room for.
+type boundedConn struct {
+	net.Conn
+	room *atomic.Int64
+}
+
+func (c boundedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.room.Add(-int64(n)) < 0 && err == nil {
+		err = errArrival
+	}
+	return n, err
 }
 
 const (
@@ -88,11 +120,24 @@ func Dial(u string, ca string, fleet ID) (*Valkey, error) {
 	if err != nil {
 		return nil, err
 	}
+	room := new(atomic.Int64)
+	room.Store(maxArrival)
+	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (c net.Conn, err error) {
+		if t != nil {
+			c, err = (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", addr)
+		} else {
+			c, err = d.DialContext(ctx, "tcp", addr)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return boundedConn{c, room}, nil
+	}
 	c, err := valkey.NewClient(o)
 	if err != nil {
 		return nil, EngineError(err, u)
 	}
-	return &Valkey{c, fleet}, nil
+	return &Valkey{client: c, fleet: fleet, room: room}, nil
 }
 
 // CheckURL returns an error if u cannot be the address of an engine.
@@ -354,10 +399,14 @@ func parsePlace(s string) (p [2]uint64) {
 
 // Receive reads what is new in streams, and waits for it, at most ten seconds.
 func (v *Valkey) Receive(ctx context.Context, after map[string]string, wait time.Duration, f func(Received)) (news bool, err error) {
+	v.room.Store(maxArrival)
+	if err := v.measure(ctx, after); err != nil {
+		return false, err
+	}
 	keys, ids := []string{v.key("news")}, []string{after[""]}
 	names := map[string]string{keys[0]: ""}
 	for n, id := range after {
-		if n == "" {
+		if n == "" || v.large[n] {
 			continue
 		}
 		k := v.key("s:" + n)
@@ -374,7 +423,7 @@ func (v *Valkey) Receive(ctx context.Context, after map[string]string, wait time
 	defer cancel()
 	// A read that waits ends with its connection only.
 	defer context.AfterFunc(ctx, c.Close)()
-	m, err := c.Do(ctx, c.B().Xread().Count(100).Block(wait.Milliseconds()).Streams().Key(keys...).Id(ids...).Build()).AsXRead()
+	m, err := c.Do(ctx, c.B().Xread().Count(20).Block(wait.Milliseconds()).Streams().Key(keys...).Id(ids...).Build()).AsXRead()
 	if valkey.IsValkeyNil(err) {
 		return false, nil
 	}
@@ -396,8 +445,37 @@ func (v *Valkey) Receive(ctx context.Context, after map[string]string, wait time
 	return news, nil
 }
 
+// measure finds streams that are too large to be a stoplog's, now and then.
+func (v *Valkey) measure(ctx context.Context, after map[string]string) error {
+	if time.Since(v.sized) < sizeEvery {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerIn)
+	defer cancel()
+	var names []string
+	var cmds []valkey.Completed
+	for n := range after {
+		if n != "" {
+			names = append(names, n)
+			cmds = append(cmds, v.client.B().MemoryUsage().Key(v.key("s:"+n)).Build())
+		}
+	}
+	large := map[string]bool{}
+	for i, r := range v.client.DoMulti(ctx, cmds...) {
+		size, err := r.AsInt64()
+		if err != nil && !valkey.IsValkeyNil(err) {
+			return err
+		}
+		if size > maxSize {
+			large[names[i]] = true
+		}
+	}
+	v.large, v.sized = large, time.Now()
+	return nil
+}
+
 // nodeCommands are the commands that a node's user may use.
-const nodeCommands = "-@all +hello +auth +ping +client|setname +select +time +hset +hscan +xadd +xread +xrevrange +xtrim +pexpire +cluster|slots +cluster|shards +command +info +role"
+const nodeCommands = "-@all +hello +auth +ping +client|setname +select +time +hset +hscan +xadd +xread +memory|usage +xrevrange +xtrim +pexpire +cluster|slots +cluster|shards +command +info +role"
 
 // ACL is the rule of a node's user, as ACL SETUSER and users.acl take it: the node
 // reads everything of its fleet, and writes the list of nodes and its own stream.

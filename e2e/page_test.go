@@ -249,7 +249,8 @@ func (b *tab) sound(t *testing.T, name string) {
 		t.Errorf("%s: too little contrast: %q", name, pale)
 	}
 	if wide {
-		t.Errorf("%s: it must be scrolled sideways", name)
+		over := ask[[]string](t, b, `[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5).map(e => e.outerHTML.slice(0, 120) + " " + e.getBoundingClientRect().right).slice(0, 6)`)
+		t.Errorf("%s: it must be scrolled sideways: %q", name, over)
 	}
 	if len(nameless) > 0 {
 		t.Errorf("%s: controls without a name: %q", name, nameless)

@@ -20,7 +20,7 @@ var rotKinds = []rotKind{
 		l.mustRename(l.path, l.path+".1")
 		l.reopen(false)
 	}},
-	{name: "late writer", turn: func(l *rotLog) {
+	{name: "late writer", restarts: true, turn: func(l *rotLog) {
 		l.shift("%s.%d")
 		l.mustRename(l.path, l.path+".1")
 		l.lag(l.w, false)
@@ -31,7 +31,7 @@ var rotKinds = []rotKind{
 		l.drop("%s.%d")
 		l.reopen(false)
 	}},
-	{name: "several behind", turn: func(l *rotLog) {
+	{name: "several behind", restarts: true, turn: func(l *rotLog) {
 		l.mustRename(l.path, fmt.Sprintf("%s.%d", l.path, l.turns))
 		if l.turns%5 != 0 { // the writer goes on with a file that was rotated
 			old := l.w
@@ -41,7 +41,7 @@ var rotKinds = []rotKind{
 		}
 		l.reopen(false)
 	}},
-	{name: "many behind", turn: func(l *rotLog) {
+	{name: "many behind", restarts: true, turn: func(l *rotLog) {
 		l.mustRename(l.path, fmt.Sprintf("%s.%d", l.path, l.turns))
 		old := l.w
 		l.open()
@@ -71,7 +71,7 @@ var rotKinds = []rotKind{
 		l.reopen(false)
 		l.run("gzip", "-f", l.path+".1")
 	}},
-	{name: "gzip under a late writer", turn: func(l *rotLog) {
+	{name: "gzip under a late writer", restarts: true, turn: func(l *rotLog) {
 		l.shift("%s.%d.gz")
 		l.mustRename(l.path, l.path+".1")
 		l.lag(l.w, true)

@@ -87,6 +87,10 @@ type rotKind struct {
 	link  bool
 	// slowLate writers write a line now and then.
 	slowLate bool
+	// restarts marks kinds whose writers go on with a file that was rotated: over a
+	// restart some lines of it are still lost or counted twice, a handful in 100,000
+	// (docs/sources.md). Only the soak judges them.
+	restarts bool
 	conf     string // for logrotate
 }
 
@@ -124,6 +128,9 @@ func newHarness(t *testing.T, seed uint64) *harness {
 	pick := os.Getenv("STOPLOG_ROTATIONS")
 	for i := range rotKinds {
 		k := &rotKinds[i]
+		if k.restarts && os.Getenv("STOPLOG_SOAK") == "" && pick == "" {
+			continue
+		}
 		if !strings.Contains(k.name, pick) || k.conf != "" && !has("logrotate") {
 			continue
 		}
